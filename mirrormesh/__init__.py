@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streams.public.owner_account import OwnerAccount
     from streams.public.standings import budget
     from streams.tools.model.of_run import run_model
-    from streams.tools.model.predicting import Predictions, predict
+    from streams.tools.model.predicting import PredictionWriter, predict
     from streams.tools.model.writing import write_model
     from streams.tools.tuning.forecasting import Worth, forecast
 
@@ -38,7 +38,7 @@ __all__ = [
     "Observations",
     "Outcome",
     "OwnerAccount",
-    "Predictions",
+    "PredictionWriter",
     "Step",
     "Summary",
     "Worth",
@@ -75,7 +75,7 @@ _MODULES = {
     "streams.tools.model.of_run": ("run_model",),
     "streams.tools.model.writing": ("write_model",),
     "streams.tools.tuning.forecasting": ("Worth", "forecast"),
-    "streams.tools.model.predicting": ("Predictions", "predict"),
+    "streams.tools.model.predicting": ("PredictionWriter", "predict"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -35,13 +35,13 @@ Rules
 * The run ends with a plan without members: after `rounds`, or when no journal can be left, as then there is
   nobody to learn from: every node that was ever a member has begun anew, and is there to say so, or leaves.
 
-| event         | changes                                  | refused (counted, changes nothing)          |
-|---------------|------------------------------------------|---------------------------------------------|
-| Started       | everything below; first and once         | its plans and heartbeats, as below          |
-| PlansRead     | last plan, who joined, what is void      | another run; out of its place; ahead        |
-| HeartbeatRead | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
-| Ticked        | who is silent or left out, what is lost  |                                             |
-| SourceEnded   | the last round                           |                                             |
+| event            | changes                                  | refused (counted, changes nothing)          |
+|------------------|------------------------------------------|---------------------------------------------|
+| SchedulerStarted | everything below; first and once         | its plans and heartbeats, as below          |
+| PlansRead        | last plan, who joined, what is void      | another run; out of its place; ahead        |
+| HeartbeatRead    | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
+| Ticked           | who is silent or left out, what is lost  |                                             |
+| SourceEnded      | the last round                           |                                             |
 
 After each event the next plans are published, as many as the rules allow.
 """
@@ -58,13 +58,13 @@ from topology.scheduler_events import (
     HeartbeatRead,
     PlansRead,
     PublishPlans,
+    RecordsRefused,
     Refusal,
-    Refused,
     SchedulerEffect,
     SchedulerEvent,
     SchedulerSettings,
+    SchedulerStarted,
     SourceEnded,
-    Started,
     Ticked,
     heartbeat_period,
 )
@@ -76,14 +76,14 @@ __all__ = [
     "LeftOut",
     "PlansRead",
     "PublishPlans",
+    "RecordsRefused",
     "Refusal",
-    "Refused",
     "SchedulerEffect",
     "SchedulerEvent",
     "SchedulerMachine",
     "SchedulerSettings",
+    "SchedulerStarted",
     "SourceEnded",
-    "Started",
     "Ticked",
     "heartbeat_period",
 ]
@@ -126,10 +126,10 @@ class SchedulerMachine:
     def handle(self, event: SchedulerEvent) -> tuple[SchedulerEffect, ...]:
         """Take one event and return the effects to carry out, in order.
 
-        Raises ValueError unless `Started` comes first and once, and for a negative time.
+        Raises ValueError unless `SchedulerStarted` comes first and once, and for a negative time.
         """
-        if isinstance(event, Started) is self._started:
-            raise ValueError(f"{type(event).__name__}: Started comes first, and once")
+        if isinstance(event, SchedulerStarted) is self._started:
+            raise ValueError(f"{type(event).__name__}: SchedulerStarted comes first, and once")
         refusals: list[Refusal | None] = []
         left_out: list[LeftOut] = []
         match event:
@@ -144,7 +144,7 @@ class SchedulerMachine:
                 self._unread.pass_time(seconds)
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
-            case Started(records, heartbeats, whole, current):
+            case SchedulerStarted(records, heartbeats, whole, current):
                 self._started, self._current = True, current
                 refusals += self._begin(records, whole=whole)
                 refusals += map(self._recall, heartbeats)
@@ -153,7 +153,10 @@ class SchedulerMachine:
                     self._look_for_lost_plans(self.last)
                     self._claims.start(self._live_of(self.last), self.last.round)
                     refusals += self._doubt(self.last)
-        effects: list[SchedulerEffect] = [*left_out, *[Refused(reason) for reason in refusals if reason]]
+        effects: list[SchedulerEffect] = [
+            *left_out,
+            *[RecordsRefused(reason) for reason in refusals if reason],
+        ]
         last, plans = self._head, tuple(self._planned())
         if plans:
             effects.append(PublishPlans(last, plans))

@@ -54,7 +54,7 @@ class SchedulerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class SchedulerStarted:
     """Topology and progress were read to their ends: every stored record and heartbeat, in order.
 
     `whole`: the topology has not lost its beginning. `current`: as in `Ticked`.
@@ -102,7 +102,7 @@ class SourceEnded:
     round: int
 
 
-SchedulerEvent = Started | PlansRead | HeartbeatRead | Ticked | SourceEnded
+SchedulerEvent = SchedulerStarted | PlansRead | HeartbeatRead | Ticked | SourceEnded
 
 # --------------------------------------------------------------------------------------------- effects
 
@@ -130,10 +130,10 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RecordsRefused:
     """Count a record that was ignored, by its reason."""
 
     reason: Refusal
 
 
-SchedulerEffect = PublishPlans | Refused | LeftOut
+SchedulerEffect = PublishPlans | RecordsRefused | LeftOut

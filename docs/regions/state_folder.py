@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from streams.state.folder import StateFolder, lock_of, write_ahead_log
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import NODE, SCHEMA, Form
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party, PartyJournal
+from streams.state.party_journal import PartyJournal, RunParty
 
 
 class StateFile(NamedTuple):
@@ -92,7 +92,7 @@ def journal() -> str:
             "instance": "0" * 32,
             "horizon": 4,
         }
-        Journal(path, **life).close()
+        SqliteJournal(path, **life).close()
         return _tables(path, NODE)
 
 
@@ -109,7 +109,7 @@ def learner_journal() -> str:
 def _of_party(kind: type[PartyJournal]) -> str:
     with TemporaryDirectory() as folder:
         path = StateFolder(Path(folder)).journal("party")
-        kind.opened(path, Party("mesh", "run", "party", bytes(16)), "0" * 32).close()
+        kind.opened(path, RunParty("mesh", "run", "party", bytes(16)), "0" * 32).close()
         return _tables(path, kind.form, lambda name: name not in {"life", "agreed"})
 
 

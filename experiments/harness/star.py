@@ -15,7 +15,7 @@ import numpy as np
 from experiments.harness.star_data import star
 from experiments.harness.study import Measured, Study
 from nodes.collaboration.cost import Cost
-from nodes.collaboration.steps import Averaged, Step, StronglyConvex
+from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
 from nodes.collaboration.trial import Share, stages
 from nodes.geometry.constraints import L2Ball
 from nodes.losses.losses import Hinge, Squared
@@ -47,7 +47,7 @@ def alike(name: str, size: int, epsilon: float, algorithm: int = 2, **more: Any)
     return case(name, [size] * OWNERS, [epsilon] * OWNERS, algorithm, **more)
 
 
-def step(name: str, dimension: int, algorithm: int) -> Step:
+def step(name: str, dimension: int, algorithm: int) -> QueryStep:
     """Return Algorithm 1 or 2 with our settings for a set."""
     regulariser = 1.0 if name == "cards" else 0.0
     if algorithm == 1:

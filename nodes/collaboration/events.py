@@ -119,7 +119,7 @@ class ResponseEvidence(NamedTuple):
 # ------------------------------------------------------------------------------------------------- of both
 
 
-class Notice(StrEnum):
+class CollaborationNotice(StrEnum):
     """An event with a peer: public, counted by the shell."""
 
     DUPLICATE = "asked or answered again"
@@ -135,13 +135,13 @@ class Notice(StrEnum):
     UNANSWERED = "nobody has answered"
 
 
-OwnerEffect = ReadSet | JournalResponse | SendResponse | QueryEvidence | Noticed[Notice] | Halt
+OwnerEffect = ReadSet | JournalResponse | SendResponse | QueryEvidence | Noticed[CollaborationNotice] | Halt
 LearnerEffect = (
     JournalQuery
     | SendQuery
     | StartDeadline
     | ResponseEvidence
     | Stepped[QueryRecord]
-    | Noticed[Notice]
+    | Noticed[CollaborationNotice]
     | Halt
 )

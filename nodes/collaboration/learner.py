@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalQuery,
     LearnerEffect,
     LearnerEvent,
     LearnerStarted,
-    Notice,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
 )
 from nodes.collaboration.messages import Answer, Query, QueryRecord, Response
-from nodes.collaboration.steps import Stage, Step, combined, weights
+from nodes.collaboration.steps import QueryStage, QueryStep, combined, weights
 from nodes.protocol import DeadlinePassed, Halt, Identity, Misused, Noticed, StartDeadline, Stepped
 from nodes.values import FloatArray
 
@@ -40,7 +40,7 @@ from nodes.values import FloatArray
 class LearnerMachine:
     """The learner. `records`: n_l by owner."""
 
-    def __init__(self, identity: Identity, step: Step, records: Mapping[str, int]) -> None:
+    def __init__(self, identity: Identity, step: QueryStep, records: Mapping[str, int]) -> None:
         self.identity = identity
         self._step = step
         self._records = dict(sorted(records.items()))
@@ -95,15 +95,15 @@ class LearnerMachine:
         response, now = event.response, self.record.number
         owner, number = response.owner, response.query
         if response.run != self.identity.run or owner not in self._records:
-            self._notice(Notice.FOREIGN, owner, number)
+            self._notice(CollaborationNotice.FOREIGN, owner, number)
         elif number > now:
-            self._notice(Notice.EARLY, owner, number)
+            self._notice(CollaborationNotice.EARLY, owner, number)
         else:
             first = self._first(owner, number)
             if first is not None:
                 self._receive_again(response, first)
             elif number < now:
-                self._notice(Notice.LATE, owner, number)
+                self._notice(CollaborationNotice.LATE, owner, number)
                 self._forgive(owner)
             else:
                 self._answers[owner] = response
@@ -113,7 +113,11 @@ class LearnerMachine:
 
     def _receive_again(self, response: Response, first: FloatArray) -> None:
         is_repeated = response.response.tobytes() == first.tobytes()
-        self._notice(Notice.DUPLICATE if is_repeated else Notice.EVIDENCE, response.owner, response.query)
+        self._notice(
+            CollaborationNotice.DUPLICATE if is_repeated else CollaborationNotice.EVIDENCE,
+            response.owner,
+            response.query,
+        )
         if not is_repeated:
             self._effects.append(ResponseEvidence(response, first))
 
@@ -132,13 +136,13 @@ class LearnerMachine:
         if self._answers:
             self._advance()
         else:
-            self._notice(Notice.UNANSWERED, self.identity.name, number)
+            self._notice(CollaborationNotice.UNANSWERED, self.identity.name, number)
             self._effects.append(StartDeadline(number))
 
     def _advance(self) -> None:
         record, missing = self.record, self.waiting_for
         for name in missing:
-            self._notice(Notice.LEFT_OUT, name, record.number)
+            self._notice(CollaborationNotice.LEFT_OUT, name, record.number)
             if not self._is_waited_for(name):
                 continue
             self._missed[name] = self._missed.get(name, 0) + 1
@@ -146,7 +150,8 @@ class LearnerMachine:
         shares, responses = self._shares(), self._responses()
         with np.errstate(all="ignore"):  # a theta that diverges is told below, in one line
             stage = self._step.advance(
-                Stage(record.number, record.parameters, record.average), combined(np.stack(responses), shares)
+                QueryStage(record.number, record.parameters, record.average),
+                combined(np.stack(responses), shares),
             )
         if not (np.isfinite(stage.parameters).all() and np.isfinite(stage.average).all()):
             self._diverge()
@@ -204,7 +209,7 @@ class LearnerMachine:
         self._missed.pop(owner, None)
         self._waited_from.pop(owner, None)
 
-    def _notice(self, notice: Notice, peer: str, number: int) -> None:
+    def _notice(self, notice: CollaborationNotice, peer: str, number: int) -> None:
         self._effects.append(Noticed(notice, peer, number))
 
 

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalResponse,
-    Notice,
     OwnerEffect,
     OwnerEvent,
     OwnerStarted,
@@ -116,20 +116,20 @@ class OwnerMachine:
     def _receive(self, event: QueryArrived) -> None:
         query, number = event.query, event.query.number
         if (query.run, query.learner) != (self.identity.run, self._learner):
-            self._notice(Notice.FOREIGN, number)
+            self._notice(CollaborationNotice.FOREIGN, number)
         elif query.final:
             self._halt(self._over(number), failed=False)
         elif number in self._asked:
             self._receive_again(query)
         elif number < 1 or number > self._mechanism.queries:
-            self._refuse(Notice.BEYOND, query)
+            self._refuse(CollaborationNotice.BEYOND, query)
         elif number <= self.seen:
-            self._notice(Notice.PASSED, number)
+            self._notice(CollaborationNotice.PASSED, number)
         elif number > self.seen + 1:
-            self._refuse(Notice.SKIPPED, query)
+            self._refuse(CollaborationNotice.SKIPPED, query)
         else:
             if self._reading is not None:
-                self._notice(Notice.PASSED, self._reading.number)
+                self._notice(CollaborationNotice.PASSED, self._reading.number)
             self._asked[number] = digest(query.parameters)
             self._reading = query
             self._effects.append(ReadSet(number, query.parameters))
@@ -141,11 +141,11 @@ class OwnerMachine:
 
     def _receive_again(self, query: Query) -> None:
         if self._asked[query.number] != digest(query.parameters):
-            self._refuse(Notice.CHANGED, query)
+            self._refuse(CollaborationNotice.CHANGED, query)
             return
         record = self._answered.get(query.number)
         under_way = record is not None or self.reading == query.number
-        self._notice(Notice.DUPLICATE if under_way else Notice.PASSED, query.number)
+        self._notice(CollaborationNotice.DUPLICATE if under_way else CollaborationNotice.PASSED, query.number)
         if record is not None:
             self._effects.append(SendResponse(self._message(record)))
 
@@ -176,11 +176,11 @@ class OwnerMachine:
             identity.run, identity.name, identity.instance, record.query, simulated, record.response
         )
 
-    def _refuse(self, notice: Notice, query: Query) -> None:
+    def _refuse(self, notice: CollaborationNotice, query: Query) -> None:
         self._notice(notice, query.number)
         self._effects.append(QueryEvidence(query, self._asked.get(query.number)))
 
-    def _notice(self, notice: Notice, number: int) -> None:
+    def _notice(self, notice: CollaborationNotice, number: int) -> None:
         self._effects.append(Noticed(notice, self._learner, number))
 
     def _changed(self, first: RecordSet | None, now: RecordSet) -> str:

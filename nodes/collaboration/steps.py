@@ -16,7 +16,7 @@ from nodes.geometry.constraints import Constraint
 from nodes.values import BoolArray, FloatArray, IntArray
 
 
-class Stage(NamedTuple):
+class QueryStage(NamedTuple):
     """Where the learner stands before query k: theta_k and the average so far, both (..., d).
 
     `average` is the model. In Algorithm 1, which averages nothing, it is theta_k.
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
     average: FloatArray
 
 
-class Step(Protocol):
+class QueryStep(Protocol):
     """One of the two algorithms, for T = `queries` queries."""
 
     @property
@@ -38,10 +38,10 @@ class Step(Protocol):
     def dimension(self) -> int:
         """The dimension d of theta."""
 
-    def start(self) -> Stage:
+    def start(self) -> QueryStage:
         """Return the stage of query 1, arrays (d,)."""
 
-    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+    def advance(self, stage: QueryStage, gradient: FloatArray) -> QueryStage:
         """Return the stage after the stage's query, answered by `gradient` (..., d).
 
         Raises ValueError after query T.
@@ -66,15 +66,15 @@ class StronglyConvex:
         positive("rho", self.rho)
         not_negative("regulariser", self.regulariser)
 
-    def start(self) -> Stage:
+    def start(self) -> QueryStage:
         """Return query 1 at theta_1 = 0."""
-        return Stage(1, np.zeros(self.dimension), np.zeros(self.dimension))
+        return QueryStage(1, np.zeros(self.dimension), np.zeros(self.dimension))
 
-    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+    def advance(self, stage: QueryStage, gradient: FloatArray) -> QueryStage:
         """Return the next stage, arrays (..., d); ValueError after query T."""
         k, theta, _ = _asked(stage, self.queries)
         stepped = theta - self.rho / (self.queries**2 * k) * (self.regulariser * theta + gradient)
-        return Stage(k + 1, stepped, stepped)
+        return QueryStage(k + 1, stepped, stepped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +101,18 @@ class Averaged:
         """The dimension d of theta."""
         return self.constraint.dimension
 
-    def start(self) -> Stage:
+    def start(self) -> QueryStage:
         """Return query 1 at theta_1, which is also the average before it has weight."""
         first = self.constraint.project(np.zeros(self.dimension))
-        return Stage(1, first, first)
+        return QueryStage(1, first, first)
 
-    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+    def advance(self, stage: QueryStage, gradient: FloatArray) -> QueryStage:
         """Return the next stage, arrays (..., d); ValueError after query T."""
         k, theta, average = _asked(stage, self.queries)
         stepped = theta - self.step / math.sqrt(k) * (self.regulariser * theta + gradient)
         shift = 1.0 / math.sqrt(self.queries)
         mixed = (k - 1) / (shift + k) * average + (shift + 1) / (shift + k) * theta
-        return Stage(k + 1, self.constraint.project(stepped), mixed)
+        return QueryStage(k + 1, self.constraint.project(stepped), mixed)
 
 
 def weights(records: IntArray, answered: BoolArray) -> FloatArray:
@@ -135,7 +135,7 @@ def combined(responses: FloatArray, shares: FloatArray) -> FloatArray:
     return total
 
 
-def _asked(stage: Stage, queries: int) -> Stage:
+def _asked(stage: QueryStage, queries: int) -> QueryStage:
     if not 1 <= stage.query <= queries:
         raise ValueError(f"query is {stage.query}: must be from 1 to {queries}")
     return stage

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodes.collaboration.cost import Cost
-from nodes.collaboration.steps import Stage, Step
+from nodes.collaboration.steps import QueryStage, QueryStep
 from nodes.privacy.query import MechanismName
 from nodes.values import FloatArray
 from topology.keyed import generator
@@ -26,8 +26,8 @@ class Share(NamedTuple):
 
 
 def stages(
-    cost: Cost, step: Step, bound: float, shares: Mapping[str, Share], shape: tuple[int, ...], seed: int
-) -> Iterator[Stage]:
+    cost: Cost, step: QueryStep, bound: float, shares: Mapping[str, Share], shape: tuple[int, ...], seed: int
+) -> Iterator[QueryStage]:
     """Yield the stage after each query, arrays (*shape, d), of independent runs.
 
     Each record's gradient is clipped to `bound`, in L2 if any noise is Gaussian, otherwise in L1: in floats,

@@ -74,7 +74,7 @@ class PlanBook:
             del self._plans[first]
 
 
-class Choice(Enum):
+class MembershipChoice(Enum):
     """A node's next action on the known plans."""
 
     JOIN = auto()
@@ -102,7 +102,7 @@ class Membership:
             (round for round in (self._spent_from, self.asked_from) if round is not None), default=None
         )
 
-    def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
+    def choose(self, record: JournalRecord | None) -> tuple[MembershipChoice, Plan] | None:
         """Return the next action and its plan; None: wait. `record` is the journal's newest.
 
         Plans below the round of its release are none of this node's: they were planned again. Their end is.
@@ -130,18 +130,20 @@ class Membership:
         """Return whether all live members have stepped round - 1: so if plan round + H - 1 is known."""
         return self._book.ended or self._book.count_after(round) >= self._horizon - 1
 
-    def _choice(self, plan: Plan, record: JournalRecord | None) -> Choice | None:
+    def _choice(self, plan: Plan, record: JournalRecord | None) -> MembershipChoice | None:
         if plan.ended:
-            return Choice.OVER
+            return MembershipChoice.OVER
         member = plan.member(self._who.name)
         if member is None or member.instance != self._who.instance:
             leave_from = self.leave_from
-            return Choice.LEFT if leave_from is not None and plan.round >= leave_from else None
+            return MembershipChoice.LEFT if leave_from is not None and plan.round >= leave_from else None
         if not member.full:
-            return Choice.LISTEN if self.join_after is None or plan.round > self.join_after else None
+            return (
+                MembershipChoice.LISTEN if self.join_after is None or plan.round > self.join_after else None
+            )
         if self.join_after is not None:
             return None
         if record is None:
-            return Choice.TAKE_PART if plan.follows == 0 else Choice.JOIN
+            return MembershipChoice.TAKE_PART if plan.follows == 0 else MembershipChoice.JOIN
         has_release = record.round == plan.round and not self.is_behind(plan.round)
-        return Choice.TAKE_PART if has_release else Choice.JOIN
+        return MembershipChoice.TAKE_PART if has_release else MembershipChoice.JOIN

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nodes.machine.events import Decided, Event, Foreseen, Notice, OpenSlot, PlanArrived, Scored, SendRelease
 from nodes.machine.journal import DataPosition, JournalRecord
-from nodes.machine.membership import Choice
+from nodes.machine.membership import MembershipChoice
 from nodes.machine.state import NodeState
 from nodes.protocol import StartDeadline
 from nodes.values import Consensus, FloatArray, Release, averaged
@@ -116,20 +116,20 @@ def enter(node: NodeState) -> bool:
         return False
     choice, plan = chosen
     match choice:
-        case Choice.TAKE_PART:
+        case MembershipChoice.TAKE_PART:
             _take_part(node, plan)
             return True
-        case Choice.OVER:
+        case MembershipChoice.OVER:
             node.halt("the run is over")
-        case Choice.LEFT:
+        case MembershipChoice.LEFT:
             as_asked = node.membership.leave_from == node.membership.asked_from
             node.halt(
                 "the node has left, as asked" if as_asked else "the budget is spent, and the node has left"
             )
-        case Choice.JOIN:
+        case MembershipChoice.JOIN:
             node.ask_to_join()
             return True
-        case Choice.LISTEN:
+        case MembershipChoice.LISTEN:
             node.history.join_from(plan.round)
             node.open_round(plan)
             return True

@@ -40,7 +40,7 @@ class AdminError(BusError):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicDescription:
     """An existing topic."""
 
     partitions: int
@@ -72,7 +72,7 @@ class Admin:
     ) -> None:
         self._client.close()  # an open client reconnects for ever
 
-    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+    def topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         """Return the existing topics among these."""
         topic_names = list(names)
         counts = {}
@@ -87,7 +87,7 @@ class Admin:
             question = partial(self._client.describe_configs, resources, config_filter="all")
             configs = self._asked(question, "read the settings of all its topics (DescribeConfigs)")["topic"]
         return {
-            name: Topic(count, {key: str(entry["value"]) for key, entry in configs[name].items()})
+            name: TopicDescription(count, {key: str(entry["value"]) for key, entry in configs[name].items()})
             for name, count in counts.items()
         }
 
@@ -147,7 +147,7 @@ def _is_fenced(answer: dict[str, Any]) -> bool:
     return answer["error_code"] == REPLICATION and "fenced" in (answer.get("error_message") or "")
 
 
-def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
+def differences(spec: TopicSpec, topic: TopicDescription, *, by_time: bool) -> list[str]:
     """Return how an existing topic differs from its spec; more room than specified is no difference.
 
     For the party's own stream only differences that change the data count: partitions and compaction.

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from streams.bus.admin import Admin, Topic, differences
+from streams.bus.admin import Admin, TopicDescription, differences
 from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
@@ -51,7 +51,7 @@ class _Topics:
     label: str
     admin: Admin
     specs: tuple[TopicSpec, ...]
-    there: Mapping[str, Topic]
+    there: Mapping[str, TopicDescription]
 
     @property
     def missing(self) -> tuple[TopicSpec, ...]:

@@ -14,7 +14,7 @@ from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.parties import auditor_user, feeder_user, is_subject, scheduler_user
-from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from topology.scheduler import heartbeat_period
 
 # How much a user may ask of the mesh broker: ten times what its processes do in a steady run, or more.
@@ -90,7 +90,7 @@ def auditor_load(mesh: Mesh) -> Load:
 def rounds_per_second(mesh: Mesh) -> float:
     """Return the steady rate that quotas go by."""
     slots = mesh.settings.slots
-    if isinstance(slots, TimeSlots):
+    if isinstance(slots, TimeSlotsSettings):
         return max(1.0, 1 / slots.period)
     loads = (node_load(mesh, node) for node in mesh.graph.nodes)
     busiest = max(max(load.sent, load.received) for load in loads)
@@ -372,7 +372,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredUsers:
     """The users of a mesh on one broker, and what belongs to the mesh there."""
 
     users: tuple[User, ...]
@@ -409,7 +409,7 @@ def _takes(rule: Grant, grant: Grant) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class GrantGap:
     """The differences between the rights on a broker and those wanted.
 
     `denied`: DENY rules that keep a user from something that it is to do, whatever else allows it. `wider`:
@@ -426,11 +426,11 @@ class Gap:
 
 
 def gap(
-    wanted: Wanted,
+    wanted: DesiredUsers,
     there: Iterable[Grant],
     quotas: Mapping[str, Mapping[str, float]],
     denials: Iterable[Grant] = (),
-) -> Gap:
+) -> GrantGap:
     """Compare what is wanted with the rules that are there (`denials`: those that deny), and the quotas."""
     rules, existing, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
     users = {grant.principal for grant in rules}
@@ -441,7 +441,7 @@ def gap(
             reaching.append(grant)
     principals = {*users, *EVERYONE}
     limits = wanted.quotas()
-    return Gap(
+    return GrantGap(
         tuple(grant for grant in rules if grant not in existing),
         tuple(rule for rule in denials if any(_takes(rule, grant) for grant in rules)),
         tuple(grant for grant in existing if grant not in rules),

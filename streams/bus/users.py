@@ -34,7 +34,18 @@ from streams.bus.bus import Denied
 from streams.bus.collaboration_rights import collaboration_users, owner_data_users
 from streams.bus.logs import reach_busy
 from streams.bus.provision import AnyFile, Side, label, sides
-from streams.bus.rights import Gap, Grant, Quota, Scope, User, Wanted, data_users, gap, merged, mesh_users
+from streams.bus.rights import (
+    DesiredUsers,
+    Grant,
+    GrantGap,
+    Quota,
+    Scope,
+    User,
+    data_users,
+    gap,
+    merged,
+    mesh_users,
+)
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.brokers import BrokerSettings
@@ -270,7 +281,7 @@ class Changes:
     servers: str
     users: tuple[User, ...]
     logins: Logins
-    gap: Gap
+    gap: GrantGap
     warnings: tuple[str, ...]
 
     @property
@@ -295,10 +306,10 @@ class _Broker:
         names = [label(None)] if self.mesh else []
         return " and ".join(names + [label(", ".join(self.nodes))] * bool(self.nodes))
 
-    def wanted(self, file: AnyFile) -> Wanted:
+    def wanted(self, file: AnyFile) -> DesiredUsers:
         users = (*(shared_users(file) if self.mesh else ()), *_data_users(file, self.nodes))
         scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
-        return Wanted(merged(users), scope, tls=self.settings.security == "tls")
+        return DesiredUsers(merged(users), scope, tls=self.settings.security == "tls")
 
 
 def shared_users(file: AnyFile) -> tuple[User, ...]:
@@ -357,7 +368,7 @@ class UserPlan:
                 broker.admin.revoke(broker_changes.gap.excess)
 
 
-def _check_apart(brokers: list[tuple[str, Wanted]]) -> None:
+def _check_apart(brokers: list[tuple[str, DesiredUsers]]) -> None:
     """Raise UsageError if a user of several brokers would have one password: each must have its own."""
     first: dict[str, str] = {}
     for broker, desired in brokers:
@@ -388,7 +399,7 @@ def _brokers(file: AnyFile, only: Side | None, stack: ExitStack) -> list[_Broker
     return list(clusters.values())
 
 
-def _changes(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> Changes:
+def _changes(broker: _Broker, wanted: DesiredUsers, passwords: Passwords | None) -> Changes:
     name = broker.settings.username
     if broker.settings.users and any(user.name == name for user in wanted.users):
         words = "provisions here, so it must be an administrator and no user of the mesh"
@@ -398,7 +409,9 @@ def _changes(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> Ch
     return Changes(broker.label, broker.settings.servers, wanted.users, logins, grant_gap, warnings)
 
 
-def _logins(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> tuple[Logins, tuple[str, ...]]:
+def _logins(
+    broker: _Broker, wanted: DesiredUsers, passwords: Passwords | None
+) -> tuple[Logins, tuple[str, ...]]:
     settings, users = broker.settings, wanted.logins()
     if not users:
         return Logins(), ()

@@ -14,7 +14,7 @@ from streams.tools.broker.broker import start as start_broker
 from streams.tools.broker.broker import status as broker_status
 from streams.tools.broker.broker import stop as stop_broker
 from streams.tools.broker.certificates import certify
-from streams.tools.broker.java import BrokerError, Misused
+from streams.tools.broker.java import BrokerError, BrokerMisused
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -155,7 +155,7 @@ def _in_words() -> Iterator[None]:
     """Turn the broker's errors into errors of the command line."""
     try:
         yield
-    except Misused as error:
+    except BrokerMisused as error:
         raise UsageError(str(error)) from None
     except BrokerError as error:
         _say(str(error))

@@ -23,7 +23,7 @@ from streams.mesh.settings.node import (
     NodeSettings,
     OwnSourceSettings,
 )
-from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.observed import has_truth, truth
@@ -175,7 +175,7 @@ def proposed_rounds(file: MeshFile) -> list[str]:
     From the period alone: a number that came from a record would be in the shared part, for all to see.
     """
     slots = file.mesh.slots
-    if not isinstance(slots, TimeSlotSettings) or file.mesh.rounds is not None:
+    if not isinstance(slots, TimeSlotsSettings) or file.mesh.rounds is not None:
         return []
     day, week = (math.ceil(seconds / slots.period) for seconds in (_DAY, 7 * _DAY))
     needed = "rounds: none; with slots by time run needs them, as rounds in the mesh or --rounds"

@@ -14,9 +14,12 @@ from streams.mesh.errors import chosen
 from streams.mesh.file import MeshFile, load
 from streams.terminal.report import say
 from streams.terminal.wording import counted
-from streams.tools.dead_letters import Letter, Letters, own_letters, peers_letters
+from streams.tools.dead_letters import Letter, LetterList, own_letters, peers_letters
 
-_KINDS: dict[str, Callable[[MeshFile, str, int], Letters]] = {"peers": peers_letters, "records": own_letters}
+_KINDS: dict[str, Callable[[MeshFile, str, int], LetterList]] = {
+    "peers": peers_letters,
+    "records": own_letters,
+}
 
 
 def deadletters(
@@ -45,7 +48,7 @@ def deadletters(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file, console = load(mesh), Console(highlight=False)
     chosen(file.mesh.nodes, node)
-    letters_by_kind, failed = dict[str, Letters](), False
+    letters_by_kind, failed = dict[str, LetterList](), False
     for kind, read in _KINDS.items():
         try:
             letters_by_kind[kind] = read(file, node, last)
@@ -63,7 +66,7 @@ def deadletters(
         raise typer.Exit(1)
 
 
-def _lines(letters: Letters, *, content: bool) -> list[str]:
+def _lines(letters: LetterList, *, content: bool) -> list[str]:
     more = f", the last {len(letters.last):,} of them" if len(letters.last) < letters.kept else ""
     lines = [f"{letters.topic}: {counted(letters.kept, 'letter')}{more}"]
     for letter in letters.last:
@@ -72,7 +75,7 @@ def _lines(letters: Letters, *, content: bool) -> list[str]:
     return lines
 
 
-def _json(letters: Letters, *, content: bool) -> dict[str, object]:
+def _json(letters: LetterList, *, content: bool) -> dict[str, object]:
     last = [
         {"offset": letter.offset, "time": _time(letter), "source": letter.source, "reason": letter.reason}
         | ({"content": _text(letter)} if content else {})

@@ -8,7 +8,7 @@ import typer
 
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.tools.export import systemd as on_systemd
-from streams.tools.export.asked import Kind, files_for
+from streams.tools.export.asked import ExportFormat, files_for
 from streams.tools.export.compose import project
 from streams.tools.export.folder import write_folder
 from streams.tools.export.images import check_image
@@ -120,7 +120,7 @@ def kubernetes(
         kafka_cluster,
         own_certificates,
     )
-    kind = Kind(
+    kind = ExportFormat(
         lambda raw, whose: manifests.party(raw, whose, cluster),
         lambda raw: manifests.operator(raw, cluster),
         lambda raw, whose: manifests.star(raw, whose, cluster),
@@ -150,7 +150,7 @@ def systemd(
       mirrormesh export systemd mesh.yaml --party bank-1 --output bank-1
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    kind = Kind(on_systemd.party, on_systemd.operator, on_systemd.star)
+    kind = ExportFormat(on_systemd.party, on_systemd.operator, on_systemd.star)
     written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, (), "; README.md says what to do with them")
 
@@ -178,7 +178,7 @@ def compose(
       mirrormesh export compose mesh.yaml --mesh-operator --output operator --image IMAGE
     """  # noqa: D301 # \b is click's mark: no new line breaks
     warned = check_image(image)
-    kind = Kind(
+    kind = ExportFormat(
         lambda raw, whose: project.party(raw, whose, image),
         lambda raw: project.operator(raw, image),
         lambda raw, whose: project.star(raw, whose, image),

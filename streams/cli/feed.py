@@ -15,14 +15,14 @@ from streams.ledger import data_of
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
-from streams.runtime.process import Stop, Stopped
+from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
 from streams.tools.feed.feed_set import feed_set
-from streams.tools.feed.feed_source import Wanted
+from streams.tools.feed.feed_source import FeedOptions
 
 NodeArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The node or owner, as in the mesh file.", show_default=False)
@@ -132,7 +132,7 @@ def feed(
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
-    wanted = Wanted(file, records, rate, timestamps, shift)
+    wanted = FeedOptions(file, records, rate, timestamps, shift)
     loaded = load_any(mesh, code=code or ())
     if isinstance(loaded, MeshFile):
         refuse_ended(loaded, time.time())
@@ -147,7 +147,7 @@ def feed(
                 fed = feed_topic(loaded, name, wanted, stop)
             else:
                 fed = feed_set(loaded, name, file, rate, stop)
-        except Stopped:
+        except ProcessStopped:
             raise typer.Exit(stop.exit_code) from None
         except BusError as error:
             typer.echo(str(error), err=True)
@@ -159,7 +159,7 @@ def feed(
             raise typer.Exit(exit_code or MALFORMED)
 
 
-def _refuse_for_a_set(wanted: Wanted) -> None:
+def _refuse_for_a_set(wanted: FeedOptions) -> None:
     """Refuse what has no meaning for an owner's set, all of which is fed, without times."""
     given = {"--timestamps": wanted.timestamps, "--shift": wanted.shift, "--records": wanted.records}
     for option, asked in given.items():

@@ -20,7 +20,7 @@ from streams.mesh.model_file import VectorName
 from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, scored
 from streams.terminal.wording import counted, listed
-from streams.tools.model.predicting import Predictions
+from streams.tools.model.predicting import PredictionWriter
 from streams.tools.model.predicting import predict as predictions_of
 
 
@@ -90,7 +90,7 @@ def predict(
         raise typer.Exit(MALFORMED)
 
 
-def _columns(made: Predictions) -> dict[str, list[Any]]:
+def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
     """Return what to write, by heading; None where a record has nothing."""
     values = [prediction for _, prediction in made.records]
     read = [prediction is not None for prediction in values]
@@ -134,7 +134,7 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _say(console: Console, records: str, predictions: Predictions) -> None:
+def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
     left_out = predictions.left_out
     if left_out.records.malformed:
         say(console, _unread(records, predictions))
@@ -156,7 +156,7 @@ def _say(console: Console, records: str, predictions: Predictions) -> None:
         say(console, f"{text}, precision {precision}, recall {recall}.", "bold")
 
 
-def _unread(records: str, predictions: Predictions) -> str:
+def _unread(records: str, predictions: PredictionWriter) -> str:
     counts = predictions.left_out.records
     lines = [f"{number:,}" for number, prediction in predictions.records if prediction is None]
     share = f"{counts.malformed:,} of {counted(counts.records, 'record')}"

@@ -17,7 +17,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.base import address as parsed
 from streams.metrics.endpoint import NotServed
-from streams.runtime.process import BEGINS_AGAIN, ProcessExit, Stop, Stopped
+from streams.runtime.process import BEGINS_AGAIN, ProcessExit, ProcessStopped, Stop
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 
@@ -94,7 +94,7 @@ def live(
         try:
             while _begins_again(work, stop, log, watched=watched):
                 stop.asked.wait(PAUSE)
-        except Stopped:
+        except ProcessStopped:
             log.info("stopped, as asked")
         except ProcessExit as ended:
             log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)

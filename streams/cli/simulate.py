@@ -11,7 +11,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, load_any
 from streams.simulation.collaboration import CollaborationStage
 from streams.simulation.history import Reached
-from streams.simulation.search import Outcome, run, search, shrunk
+from streams.simulation.search import SearchOutcome, run, search, shrunk
 from streams.simulation.stage import Stage
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say
@@ -63,7 +63,7 @@ def simulate(
         _show(console, str(mesh), replayed)
         raise typer.Exit(0 if replayed.violation is None else 1)
     started, reached, events = time.monotonic(), set[Reached](), 0
-    failed: Outcome | None = None
+    failed: SearchOutcome | None = None
     with progress_bar(histories, thing="history", things="histories") as advance:
         for count, outcome in enumerate(search(stage, range(seed, seed + histories)), 1):
             if outcome.violation is not None:
@@ -97,7 +97,7 @@ def _places(text: str, most: int) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _show(console: Console, mesh: str, outcome: Outcome) -> None:
+def _show(console: Console, mesh: str, outcome: SearchOutcome) -> None:
     """Print a history, its faults, and how to run it again."""
     for line in outcome.history.text():
         console.print(line, markup=False, soft_wrap=True)

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Protocol
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalQuery,
     LearnerStarted,
-    Notice,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
@@ -56,7 +56,7 @@ class LearnerWatcher(Protocol):
     def stepped(self, record: QueryRecord) -> None:
         """Note that a query is over, and the next one's record durable."""
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Take a notice of the machine."""
 
     def refused(self, owner: str, refused: Refused) -> None:

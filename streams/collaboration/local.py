@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodes.accounting.spends import Spend
-from nodes.collaboration.events import Notice, SetRead
+from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.learner import LearnerMachine
 from nodes.collaboration.messages import QueryRecord, RecordSet, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
@@ -146,7 +146,7 @@ class LocalCollaboration:
         sets: Mapping[str, tuple[Passes, RecordSet]] | None = None,
     ) -> None:
         self.file = file
-        self.notices: Counter[Notice] = Counter()
+        self.notices: Counter[CollaborationNotice] = Counter()
         self._journals = StarJournals.in_memory(file) if journals is None else journals
         self._wire = Wire(file.resolved)
         mesh = file.mesh
@@ -243,7 +243,13 @@ def _owner_ended(error: Ended) -> None:
         raise error
 
 
-_REFUSALS = {Notice.CHANGED, Notice.SKIPPED, Notice.BEYOND, Notice.PASSED, Notice.FOREIGN}
+_REFUSALS = {
+    CollaborationNotice.CHANGED,
+    CollaborationNotice.SKIPPED,
+    CollaborationNotice.BEYOND,
+    CollaborationNotice.PASSED,
+    CollaborationNotice.FOREIGN,
+}
 """With these an owner refuses a query."""
 
 
@@ -260,7 +266,7 @@ class _OwnerWatcher:
     def read(self, seconds: float, read: SetRead) -> None:
         """Ignored here."""
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Count it. Raises Failed for a refusal."""
         self.run.notices[noticed.notice] += 1
         if noticed.notice in _REFUSALS:
@@ -283,7 +289,7 @@ class _LearnerWatcher:
     def stepped(self, record: QueryRecord) -> None:
         """Ignored here."""
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Count it."""
         self.run.notices[noticed.notice] += 1
 

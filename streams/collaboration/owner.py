@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalResponse,
-    Notice,
     OwnerStarted,
     QueryArrived,
     QueryEvidence,
@@ -80,7 +80,7 @@ class OwnerWatcher(Protocol):
     def read(self, seconds: float, read: SetRead) -> None:
         """Take how long a pass took, and what it returned (private)."""
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Take a notice of the machine."""
 
     def refused(self, refused: Refused) -> None:

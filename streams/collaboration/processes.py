@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from nodes.collaboration.events import Notice, SetRead
+from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.protocol import Noticed
 from streams.bus.collaboration_rights import learner as learner_access
@@ -196,17 +196,29 @@ def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:
 
 
 _LINES = {
-    Notice.CHANGED: (logging.ERROR, "%s has asked query %d again, with another theta: it gets no answer"),
-    Notice.SKIPPED: (logging.WARNING, "%s has skipped a query before query %d: it gets no answer"),
-    Notice.BEYOND: (logging.WARNING, "%s has asked query %d, beyond the last: it gets no answer"),
-    Notice.PASSED: (logging.WARNING, "%s went on without an answer of ours before query %d"),
-    Notice.EVIDENCE: (logging.ERROR, "%s has sent two answers to query %d: the first counts"),
-    Notice.LEFT_OUT: (logging.WARNING, "%s has not answered query %d in time: it is left out of it"),
-    Notice.UNANSWERED: (logging.WARNING, "%s: nobody has answered query %d in time: waiting on"),
+    CollaborationNotice.CHANGED: (
+        logging.ERROR,
+        "%s has asked query %d again, with another theta: it gets no answer",
+    ),
+    CollaborationNotice.SKIPPED: (
+        logging.WARNING,
+        "%s has skipped a query before query %d: it gets no answer",
+    ),
+    CollaborationNotice.BEYOND: (
+        logging.WARNING,
+        "%s has asked query %d, beyond the last: it gets no answer",
+    ),
+    CollaborationNotice.PASSED: (logging.WARNING, "%s went on without an answer of ours before query %d"),
+    CollaborationNotice.EVIDENCE: (logging.ERROR, "%s has sent two answers to query %d: the first counts"),
+    CollaborationNotice.LEFT_OUT: (
+        logging.WARNING,
+        "%s has not answered query %d in time: it is left out of it",
+    ),
+    CollaborationNotice.UNANSWERED: (logging.WARNING, "%s: nobody has answered query %d in time: waiting on"),
 }
 
 
-def _say(log: logging.Logger, summed: Summed, noticed: Noticed[Notice]) -> None:
+def _say(log: logging.Logger, summed: Summed, noticed: Noticed[CollaborationNotice]) -> None:
     level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, query %d"))
     if log.isEnabledFor(level):
         summed.say(level, (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number))
@@ -229,10 +241,10 @@ class LearnerLog:
         answered, missing = len(record.answers), len(record.missing)
         self._log.debug("query %d: %d answers, %d missing", record.number - 1, answered, missing)
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Take a notice of the machine."""
         self._metrics.noticed(noticed)
-        if noticed.notice is Notice.LEFT_OUT:
+        if noticed.notice is CollaborationNotice.LEFT_OUT:
             if noticed.peer in self._silent:
                 return
             self._silent.add(noticed.peer)
@@ -262,7 +274,7 @@ class OwnerLog:
         del read
         self._metrics.read(seconds)
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Take a notice of the machine."""
         self._metrics.noticed(noticed)
         _say(self._log, self._summed, noticed)

@@ -31,7 +31,7 @@ from streams.runtime.deadlines import FetchClock
 from streams.runtime.process import Ask, Failed
 from streams.runtime.turns import Ended, Lane, Loop
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal, open_journal
+from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish
 from streams.state.spends_topic import SpendsTopic
@@ -45,7 +45,7 @@ class HostedNode:
     that it needs.
     """
 
-    journal: Journal
+    journal: SqliteJournal
     start: MeshStart
     metrics: NodeMetrics
     live: LiveNode

@@ -13,7 +13,7 @@ from streams.ledger import Reuse, data_of, known_spends, price_of, stated_apart
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.state.folder import JournalError, StateFolder
 from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party, put_aside
+from streams.state.party_journal import RunParty, put_aside
 from streams.state.spend_file import keep_spends, read_spends
 from streams.state.spends_topic import SpendsTopic, unwritten
 
@@ -32,7 +32,7 @@ class OwnerSpend:
         Raises JournalError, also if `.spends` knows of more answers: then an older journal was put back.
         """
         mesh, path = self._file.mesh, self._folder.journal(self._owner)
-        party = Party(mesh.name, mesh.run, self._owner, self._file.digest(), mesh.agreed_text, self._price)
+        party = RunParty(mesh.name, mesh.run, self._owner, self._file.digest(), mesh.agreed_text, self._price)
         put_aside(path, OwnerJournal, party)
         journal = OwnerJournal.opened(path, party, instance)
         with ExitStack() as refused:

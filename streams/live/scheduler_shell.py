@@ -17,8 +17,8 @@ from topology.scheduler import (
     SchedulerEvent,
     SchedulerMachine,
     SchedulerSettings,
+    SchedulerStarted,
     SourceEnded,
-    Started,
     Ticked,
     heartbeat_period,
 )
@@ -120,7 +120,7 @@ class SchedulerShell:
         whole = not stored or stored[0].offset == 0
         self._current = current
         self._counted = self._bounded()
-        self._handle(Started(tuple(plans), tuple(beats), whole, self._counted))
+        self._handle(SchedulerStarted(tuple(plans), tuple(beats), whole, self._counted))
 
     def read(self, topic: str, value: bytes, appended: float = inf) -> None:
         """Take a record of topology or progress; `appended` as in Stored."""

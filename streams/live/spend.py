@@ -15,7 +15,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
 from streams.state.folder import StateFolder
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.spend_file import keep_spends, read_spends
 from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
 from streams.state.spends_topic import SpendsTopic, read_before, unwritten
@@ -56,7 +56,7 @@ class RunSpend:
         """Return the charged rounds of unknown runs, as stated now, or when the run began."""
         return max([self.options.spent or 0, *(spend.before for spend in self._lives())])
 
-    def check(self, journal: Journal, topic: SpendsTopic, is_named: Callable[[], bool]) -> None:
+    def check(self, journal: SqliteJournal, topic: SpendsTopic, is_named: Callable[[], bool]) -> None:
         """Raise UsageError if the records were read before at an unstated price; BusError.
 
         Raises UsageError also if the operator's options differ from those at the beginning of the run.
@@ -81,7 +81,7 @@ class RunSpend:
             self.node, named=unknown, read=unpriced, reuse=self.options.reuse, spent=self.options.spent
         )
 
-    def begin(self, journal: Journal, topic: SpendsTopic) -> Reuse:
+    def begin(self, journal: SqliteJournal, topic: SpendsTopic) -> Reuse:
         """Record that the run continues; return what is known of the data. Raises BusError.
 
         Call it before this process's hello, and again if its journal has begun a new life since.
@@ -113,7 +113,7 @@ class RunSpend:
         lines = {node: there if self.whole else None}
         return known_spends(file, [node], state, lines, own={node: own})[node]
 
-    def end(self, journal: Journal, topic: SpendsTopic) -> None:
+    def end(self, journal: SqliteJournal, topic: SpendsTopic) -> None:
         """Record how far the run has come, and send it, without waiting. Raises JournalError."""
         state, records = self.options.state, journal.records(1)
         ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)

@@ -22,7 +22,7 @@ from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import GraphSettings, MeshSettings
-from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from topology.graph import Graph, complete, erdos_renyi, from_edges, grid, ring, star
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed
@@ -188,7 +188,7 @@ def check_place(settings: LossSettings, dimension: int) -> None:
 def slots(mesh: MeshSettings) -> Slots[bytes]:
     """Return empty slots for one node."""
     settings = mesh.slots
-    if isinstance(settings, TimeSlotSettings):
+    if isinstance(settings, TimeSlotsSettings):
         horizon = None if mesh.shift else mesh.horizon  # moved records have no present to keep up with
         return TimeSlots(settings.size, settings.start, settings.period, settings.grace, horizon)
     return CountSlots(settings.size)

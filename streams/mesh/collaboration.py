@@ -5,7 +5,7 @@ from functools import cached_property
 
 from nodes.accounting.price import Price
 from nodes.collaboration.guarantee import AnswerGuarantee
-from nodes.collaboration.steps import Averaged, Step, StronglyConvex
+from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
 from nodes.decimals import as_text
 from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler
@@ -32,7 +32,7 @@ class Collaboration:
         return self.settings.digest()
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> QueryStep:
         """How theta moves."""
         algorithm, queries, eta = self.settings.algorithm, self.settings.queries, self.settings.regulariser
         if algorithm.name == "strongly-convex":

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FileReader:
     """Reads the parts of one mesh file and collects every mistake. `secrets`: their files are here."""
 
     environment: Mapping[str, str]
@@ -277,9 +277,9 @@ def load_any(
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
     allowed = Code.of(str(path), code)
-    reader = Reader(os.environ if environment is None else environment, secrets)
+    reader = FileReader(os.environ if environment is None else environment, secrets)
     tree = reader.parts(path)
-    kind: Kind = _COLLABORATION if "owners" in tree else _MESH
+    kind: FileKind = _COLLABORATION if "owners" in tree else _MESH
     mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
     owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
     read = {
@@ -304,7 +304,7 @@ def load_any(
     return file
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """How the files of one kind are read: the classes of their parts, and the checks of what fits."""
 
     part: str
@@ -315,8 +315,8 @@ class Kind(NamedTuple):
     own_problems: Callable[..., list[Problem]]
 
 
-_MESH = Kind("nodes", MeshSettings, NodeSettings, MeshFile, checks.shared_problems, checks.own_problems)
-_COLLABORATION = Kind(
+_MESH = FileKind("nodes", MeshSettings, NodeSettings, MeshFile, checks.shared_problems, checks.own_problems)
+_COLLABORATION = FileKind(
     "owners",
     CollaborationSettings,
     OwnerSettings,

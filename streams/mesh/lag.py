@@ -3,14 +3,14 @@
 from math import inf
 
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import CountSlots
+from streams.mesh.settings.privacy import CountSlotsSettings
 from topology.lag import LagLimits
 
 
 def lag_limits(mesh: MeshSettings) -> LagLimits | None:
     """Return the limits on a broker. None: a node may hold the others for ever."""
     slots, slow = mesh.slots, mesh.lag_limit
-    records = slots.timeout if isinstance(slots, CountSlots) else slots.period + slots.grace
+    records = slots.timeout if isinstance(slots, CountSlotsSettings) else slots.period + slots.grace
     if mesh.silence is None or records is None or mesh.round_timeout is None:
         return None
     return LagLimits(

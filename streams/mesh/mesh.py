@@ -37,7 +37,7 @@ from streams.mesh.settings.privacy import (
     BudgetSettings,
     EpsilonSettings,
     PrivacySettings,
-    TimeSlots,
+    TimeSlotsSettings,
     budget_epsilon,
     growing_epsilon,
     release_epsilon,
@@ -244,7 +244,7 @@ class Mesh:
     def clock(self) -> SlotClock | None:
         """The clock of slots by time; None: slots by count, or replayed ones, of which all must be had."""
         by, settings = self.settings.slots, self.settings
-        if not isinstance(by, TimeSlots) or settings.shift:
+        if not isinstance(by, TimeSlotsSettings) or settings.shift:
             return None
         return SlotClock(by.start, by.period, settings.horizon)
 

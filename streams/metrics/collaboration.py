@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from math import inf
 
-from nodes.collaboration.events import Notice
+from nodes.collaboration.events import CollaborationNotice
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.decimals import rounded_up
 from nodes.privacy.query import QueryMechanism
@@ -54,15 +54,17 @@ class LearnerMetrics(_Party):
         self.shared.gauge(SharedMetric.ANSWERED, lambda: self._answered)
         names, counter = tuple(owners), self.shared.counter
         self._counts = {
-            Notice.LEFT_OUT: {owner: counter(SharedMetric.LEFT_OUT, owner) for owner in names},
-            Notice.EVIDENCE: {owner: counter(SharedMetric.SECOND_RESPONSES, owner) for owner in names},
+            CollaborationNotice.LEFT_OUT: {owner: counter(SharedMetric.LEFT_OUT, owner) for owner in names},
+            CollaborationNotice.EVIDENCE: {
+                owner: counter(SharedMetric.SECOND_RESPONSES, owner) for owner in names
+            },
         }
 
     def stepped(self, record: QueryRecord) -> None:
         """Take the record of the next query."""
         self._done, self._answered = record.number, len(record.answers)
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Count a notice."""
         counted = self._counts.get(noticed.notice)
         if counted is not None:
@@ -98,7 +100,11 @@ class OwnerMetrics(_Party):
         gauge(SharedMetric.SIMULATED, lambda: mechanism.simulated)
         self._refusals = {
             notice: self.shared.counter(SharedMetric.QUERIES_REFUSED, notice.name.lower())
-            for notice in (Notice.CHANGED, Notice.SKIPPED, Notice.BEYOND)
+            for notice in (
+                CollaborationNotice.CHANGED,
+                CollaborationNotice.SKIPPED,
+                CollaborationNotice.BEYOND,
+            )
         }
         self._pass = self.private.histogram(PrivateMetric.PASS)
         self.private.gauge(PrivateMetric.JOURNAL, journal_bytes)
@@ -107,7 +113,7 @@ class OwnerMetrics(_Party):
         """Take an answer that is durable."""
         self._done, self._charged = record.query, record.charged
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Count a notice."""
         if noticed.notice in self._refusals:
             self._refusals[noticed.notice].total += 1

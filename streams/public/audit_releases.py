@@ -19,7 +19,7 @@ from streams.mesh.file import MeshFile
 from topology.plans import Plan
 
 
-class Kind(Enum):
+class FindingKind(Enum):
     """The kind of a finding."""
 
     SECOND_VALUE = "second value"
@@ -43,7 +43,7 @@ class EdgeRelease(NamedTuple):
     value: bytes
 
 
-class Source(NamedTuple):
+class ReleaseSource(NamedTuple):
     """A node's public settings: whether its mechanism protects, and its last learning round (None: none)."""
 
     protected: bool
@@ -53,7 +53,7 @@ class Source(NamedTuple):
 class Finding(NamedTuple):
     """A mistake: whose and where. `edges` are the targets whose edges hold it."""
 
-    kind: Kind
+    kind: FindingKind
     source: str
     round: int
     instance: str
@@ -75,7 +75,7 @@ class Findings(NamedTuple):
 def audit_releases(
     plans: Iterable[Plan],
     releases: Iterable[EdgeRelease],
-    sources: Mapping[str, Source],
+    sources: Mapping[str, ReleaseSource],
     *,
     horizon: int,
     exact_noise: bool,
@@ -109,7 +109,7 @@ def _uncharged(drawn: list[tuple[int, str, str]], charged: Mapping[str, int]) ->
         if len(noisy_rounds) > charges:
             round, instance = noisy_rounds[-1]
             detail = f"{len(noisy_rounds)} releases with noise, and {charges} charges"
-            yield Finding(Kind.UNCHARGED, name, round, instance, (), detail)
+            yield Finding(FindingKind.UNCHARGED, name, round, instance, (), detail)
 
 
 class _Planned:
@@ -128,42 +128,42 @@ class _Planned:
 
 
 def _wrong(
-    planned: _Planned, source: Source, alike: list[EdgeRelease], *, exact_noise: bool
-) -> list[tuple[Kind, str]]:
+    planned: _Planned, source: ReleaseSource, alike: list[EdgeRelease], *, exact_noise: bool
+) -> list[tuple[FindingKind, str]]:
     first, wrong = alike[0], []
     values: dict[bytes, set[str]] = defaultdict(set)
     for release in alike:
         values[release.value].add(release.target)
     if len(values) > 1:
         targets_by_value = sorted({f"to {', '.join(sorted(targets))}" for targets in values.values()})
-        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {'; '.join(targets_by_value)}"))
+        wrong.append((FindingKind.SECOND_VALUE, f"{len(values)} values: {'; '.join(targets_by_value)}"))
     if exact_noise and any(release.simulated for release in alike):
-        wrong.append((Kind.SIMULATED, "simulated noise, where the mesh file says exact"))
+        wrong.append((FindingKind.SIMULATED, "simulated noise, where the mesh file says exact"))
     if not planned.judges(first.round):
         return wrong
     plan = planned.plans.get(first.round)
     unnamed = _unnamed(plan, first)
     if plan is None or unnamed is not None:
-        return [*wrong, unnamed or (Kind.UNPLANNED, "no plan is of this round")]
+        return [*wrong, unnamed or (FindingKind.UNPLANNED, "no plan is of this round")]
     if source.protected:
         before = planned.plans.get(plan.follows)
         reason = _exact_because(plan, before, first, source.last_learning_round)
         if reason is None and any(release.exact for release in alike):
-            wrong.append((Kind.EXACT, "without noise, where noise is due"))
+            wrong.append((FindingKind.EXACT, "without noise, where noise is due"))
         if reason is not None and not all(release.exact for release in alike):
-            wrong.append((Kind.DRAWN, f"with noise, though {reason}"))
+            wrong.append((FindingKind.DRAWN, f"with noise, though {reason}"))
     return wrong
 
 
-def _unnamed(plan: Plan | None, release: EdgeRelease) -> tuple[Kind, str] | None:
+def _unnamed(plan: Plan | None, release: EdgeRelease) -> tuple[FindingKind, str] | None:
     if plan is None:
         return None
     member = plan.member(release.source)
     if member is None:
-        return Kind.UNNAMED, "the plan does not name the node"
+        return FindingKind.UNNAMED, "the plan does not name the node"
     if member.instance != release.instance:
-        return Kind.UNNAMED, f"the plan names instance {member.instance}"
-    return None if member.full else (Kind.UNNAMED, "the plan names it as a listener")
+        return FindingKind.UNNAMED, f"the plan names instance {member.instance}"
+    return None if member.full else (FindingKind.UNNAMED, "the plan names it as a listener")
 
 
 def _exact_because(
@@ -185,20 +185,20 @@ class Read(NamedTuple):
 
     plans: list[Plan]
     releases: list[EdgeRelease]
-    sources: dict[str, Source]
+    sources: dict[str, ReleaseSource]
     undecodable: Counter[tuple[str, str]]
 
 
 def read_mesh(file: MeshFile) -> Read:
     """Read a mesh's topics to their ends. Raises BusError, MeshFileError."""
     graph = file.resolved.graph
-    sources: dict[str, Source] = {}
+    sources: dict[str, ReleaseSource] = {}
     releases: list[EdgeRelease] = []
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
         for name in graph.nodes:
             node = file.resolved.node(name)
-            sources[name] = Source(node.ledger.epsilon is not None, node.ledger.last_learning_round)
+            sources[name] = ReleaseSource(node.ledger.epsilon is not None, node.ledger.last_learning_round)
             for target, value, release in log.releases(node.expected, graph.neighbours(name)[1]):
                 value_digest = hashlib.sha256(value).digest()
                 releases.append(

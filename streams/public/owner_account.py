@@ -14,7 +14,7 @@ from streams.state.owner_journal import OwnerJournal
 from streams.state.spends_topic import written
 
 
-class Total(NamedTuple):
+class OwnerTotal(NamedTuple):
     """The total of all known runs on a set; None where one of them is not known to protect anything."""
 
     epsilon: float | None
@@ -34,7 +34,7 @@ class OwnerAccount(NamedTuple):
     epsilon_spent: float
     epsilon: float
     delta: float
-    all_runs: Total
+    all_runs: OwnerTotal
     guarantee: str
     reuse: Reuse
 
@@ -73,6 +73,6 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
     )
 
 
-def _total(reuse: Reuse) -> Total:
+def _total(reuse: Reuse) -> OwnerTotal:
     epsilon, delta, *_ = reuse.total
-    return Total(None, None) if epsilon is None else Total(rounded_up(epsilon), delta)
+    return OwnerTotal(None, None) if epsilon is None else OwnerTotal(rounded_up(epsilon), delta)

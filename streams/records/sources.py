@@ -20,7 +20,7 @@ from streams.mesh.settings.node import (
     LocalisationSettings,
     OwnSourceSettings,
 )
-from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.schema import (
     ColumnSettings,
     CsrSettings,
@@ -156,14 +156,14 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     number = list(mesh.nodes).index(node)
     position = settings.position or sensor(number, len(mesh.nodes))
     slots, decoder = mesh.slots, _measured(settings, mesh, node)
-    size = 1 if isinstance(slots, TimeSlots) else slots.size
+    size = 1 if isinstance(slots, TimeSlotsSettings) else slots.size
     readings = Readings(seed, number, position, settings, mesh.target, mesh.loss_of(node), size)
-    if isinstance(slots, TimeSlots):
+    if isinstance(slots, TimeSlotsSettings):
         return Source(_in_time(islice(readings, settings.last), slots), decoder)
     return Source((RawRecord(reading.value) for reading in readings), decoder)
 
 
-def _in_time(readings: Iterable[Reading], slots: TimeSlots) -> Iterator[RawRecord]:
+def _in_time(readings: Iterable[Reading], slots: TimeSlotsSettings) -> Iterator[RawRecord]:
     """Yield those that are sent, one in the middle of each slot."""
     for k, reading in enumerate(readings):
         if reading.sent:

@@ -13,17 +13,17 @@ from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.liveness import Liveness
-from streams.runtime.process import FLUSH, ServiceManager, Stop, Stopped, retry_until_reachable
+from streams.runtime.process import FLUSH, ProcessStopped, ServiceManager, Stop, retry_until_reachable
 from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.runtime.turns import Action, Ended, Loop
 from streams.runtime.worlds import ProcessWorld
 
 
 def reached(broker: BrokerSettings, stop: Stop) -> str:
-    """Wait until the broker answers; return its cluster's id. Raises Stopped, Denied."""
+    """Wait until the broker answers; return its cluster's id. Raises ProcessStopped, Denied."""
     cluster = wait_for(broker, stop.asked)
     if cluster is None:
-        raise Stopped
+        raise ProcessStopped
     return cluster
 
 
@@ -37,7 +37,10 @@ def opened(broker: BrokerSettings, access: Access, specs: Sequence[TopicSpec]) -
 def open_bus(
     broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec], stop: Stop, closing: ExitStack
 ) -> KafkaBus:
-    """Open the shared topics of a process, after the preflight. Raises PreflightFailed, BusError, Stopped."""
+    """Open the shared topics of a process, after the preflight.
+
+    Raises PreflightFailed, BusError, ProcessStopped.
+    """
     reached(broker, stop)
     topics = tuple(specs)
     bus = retry_until_reachable(stop, lambda: opened(broker, access, topics))

@@ -136,19 +136,19 @@ class Ask(Protocol):
         """Return the answer. Raises the request's other errors."""
 
 
-class Stopped(BaseException):  # like KeyboardInterrupt, so that `except Exception` does not catch it
+class ProcessStopped(BaseException):  # like KeyboardInterrupt, so that `except Exception` does not catch it
     """The process was asked to stop before it had begun."""
 
 
 def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
-    """Return the result of `ask`, repeated while its broker is away. Raises Stopped, and as `ask` does."""
+    """Return the result of `ask`, repeated while its broker is away. Raises ProcessStopped and as `ask`."""
     while not stop.asked.is_set():
         try:
             return ask()
         except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut meanwhile
             LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
             stop.asked.wait(AGAIN)
-    raise Stopped
+    raise ProcessStopped
 
 
 def unreadable(topic: str, error: BusError) -> Failed | ClientFailed:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streams.local.mesh import MeshParts
-from streams.simulation.faults import LIES, Fault, Kind
+from streams.simulation.faults import LIES, FaultKind, InjectedFault
 from streams.simulation.lies import Liar
 from streams.simulation.node import SimulatedNode
 from streams.simulation.scheduler import SimulatedScheduler
@@ -26,42 +26,42 @@ class Adversary:
         self.broken: set[str] = set()
         self.calmed = False
         self._liar, self._stranger = Liar(self.world), Stranger(self.world)
-        self._struck: dict[Kind, Callable[[Fault], None]] = {
-            Kind.DELAY: self._delay,
-            Kind.CUT_OFF: partial(self._cut, deaf=True, mute=True),
-            Kind.DEAF: partial(self._cut, deaf=True),
-            Kind.MUTE: partial(self._cut, mute=True),
-            Kind.CRASH: self._crash,
-            Kind.PAUSE: self._pause,
-            Kind.SLOW: self._slow,
-            Kind.CLONE: self._clone,
-            Kind.OLD_JOURNAL: self._old_journal,
-            Kind.TORN_JOURNAL: self._torn_journal,
-            Kind.LOST_JOURNAL: self._lost_journal,
-            Kind.FULL_DISK: self._full_disk,
-            Kind.LOST_RELEASES: self._lost_releases,
-            Kind.LOST_BEATS: self._lost_beats,
-            Kind.LOST_PLANS: self._lost_plans,
-            Kind.SCHEDULER_CRASH: self._scheduler_crash,
-            Kind.SCHEDULER_PAUSE: self._scheduler_pause,
-            Kind.SECOND_SCHEDULER: self._second_scheduler,
-            Kind.FAST_CLOCK: self._fast_clock,
-            Kind.CLOCK_AHEAD: self._clock_ahead,
-            Kind.STRANGER: self._stranger.forge,
-            Kind.LEAVES: self._leaves,
-            Kind.NEW_FILE: self._new_file,
-            Kind.OLD_FILE: self._old_file,
-            Kind.REPLAY: self._stranger.replay,
-            Kind.DEAD: self._dead,
-            Kind.MUTE_FOREVER: self._mute_forever,
-            Kind.STUCK_FOREVER: self._stuck_forever,
+        self._struck: dict[FaultKind, Callable[[InjectedFault], None]] = {
+            FaultKind.DELAY: self._delay,
+            FaultKind.CUT_OFF: partial(self._cut, deaf=True, mute=True),
+            FaultKind.DEAF: partial(self._cut, deaf=True),
+            FaultKind.MUTE: partial(self._cut, mute=True),
+            FaultKind.CRASH: self._crash,
+            FaultKind.PAUSE: self._pause,
+            FaultKind.SLOW: self._slow,
+            FaultKind.CLONE: self._clone,
+            FaultKind.OLD_JOURNAL: self._old_journal,
+            FaultKind.TORN_JOURNAL: self._torn_journal,
+            FaultKind.LOST_JOURNAL: self._lost_journal,
+            FaultKind.FULL_DISK: self._full_disk,
+            FaultKind.LOST_RELEASES: self._lost_releases,
+            FaultKind.LOST_BEATS: self._lost_beats,
+            FaultKind.LOST_PLANS: self._lost_plans,
+            FaultKind.SCHEDULER_CRASH: self._scheduler_crash,
+            FaultKind.SCHEDULER_PAUSE: self._scheduler_pause,
+            FaultKind.SECOND_SCHEDULER: self._second_scheduler,
+            FaultKind.FAST_CLOCK: self._fast_clock,
+            FaultKind.CLOCK_AHEAD: self._clock_ahead,
+            FaultKind.STRANGER: self._stranger.forge,
+            FaultKind.LEAVES: self._leaves,
+            FaultKind.NEW_FILE: self._new_file,
+            FaultKind.OLD_FILE: self._old_file,
+            FaultKind.REPLAY: self._stranger.replay,
+            FaultKind.DEAD: self._dead,
+            FaultKind.MUTE_FOREVER: self._mute_forever,
+            FaultKind.STUCK_FOREVER: self._stuck_forever,
         }
 
-    def strike(self, fault: Fault) -> None:
+    def strike(self, fault: InjectedFault) -> None:
         """Begin a fault."""
-        if self.calmed or fault.kind is Kind.DISORDER:
+        if self.calmed or fault.kind is FaultKind.DISORDER:
             return
-        if fault.kind in {Kind.STRANGER, Kind.REPLAY} and not self.world.scene.parts.planner.signs:
+        if fault.kind in {FaultKind.STRANGER, FaultKind.REPLAY} and not self.world.scene.parts.planner.signs:
             return  # without signatures anybody may speak for anybody
         node = self.world.nodes.get(fault.who)
         if node is None:
@@ -103,7 +103,7 @@ class Adversary:
 
     # --------------------------------------------------------------------------------------- connections
 
-    def _delay(self, fault: Fault) -> None:
+    def _delay(self, fault: InjectedFault) -> None:
         world, topics = self.world, self.world.scene.parts.topics
         delayed = [topic for topic, (source, _) in world.edges.items() if source == fault.who]
         if fault.amount % 5 == 0:
@@ -120,7 +120,7 @@ class Adversary:
 
         self._after(fault.seconds, on_time)
 
-    def _cut(self, fault: Fault, *, deaf: bool = False, mute: bool = False) -> None:
+    def _cut(self, fault: InjectedFault, *, deaf: bool = False, mute: bool = False) -> None:
         node = self.world.nodes[fault.who]
         node.link.cut(deaf=deaf, mute=mute)
         self.world.excuses.partitions += 1
@@ -136,15 +136,15 @@ class Adversary:
 
     # ----------------------------------------------------------------------------------------- processes
 
-    def _crash(self, fault: Fault) -> None:
+    def _crash(self, fault: InjectedFault) -> None:
         self.world.nodes[fault.who].crash_in(fault.amount, fault.seconds)
 
-    def _pause(self, fault: Fault) -> None:
+    def _pause(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.pause()
         self._after(fault.seconds, node.resume)
 
-    def _slow(self, fault: Fault) -> None:
+    def _slow(self, fault: InjectedFault) -> None:
         """Let a node stand still for most of each of `amount` periods."""
         node = self.world.nodes[fault.who]
         if self.calmed or node.halted:
@@ -158,18 +158,18 @@ class Adversary:
 
         self._after(fault.seconds, run)
 
-    def _dead(self, fault: Fault) -> None:
+    def _dead(self, fault: InjectedFault) -> None:
         self._break(fault.who)
         for node in self._processes(fault.who):
             node.wanted = False
             node.end("killed for ever")
 
-    def _mute_forever(self, fault: Fault) -> None:
+    def _mute_forever(self, fault: InjectedFault) -> None:
         self._break(fault.who)
         for node in self._processes(fault.who):
             node.link.cut(mute=True)
 
-    def _stuck_forever(self, fault: Fault) -> None:
+    def _stuck_forever(self, fault: InjectedFault) -> None:
         shell = self.world.nodes[fault.who].shell
         self._dead(fault)
         if shell is not None:
@@ -177,7 +177,7 @@ class Adversary:
 
     # ------------------------------------------------------------------------------------------ journals
 
-    def _clone(self, fault: Fault) -> None:
+    def _clone(self, fault: InjectedFault) -> None:
         world = self.world
         journal = world.nodes[fault.who].journal.copied()
         world.excuses.clones[fault.who] += 1
@@ -186,25 +186,25 @@ class Adversary:
             journal.renew(world.new_id())
         world.add(fault.who, journal).start()
 
-    def _old_journal(self, fault: Fault) -> None:
+    def _old_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.end("its journal is replaced by an older one", fault.seconds)
         self.world.watch.restored(node.journal, node.journal.lose(fault.amount))
         self.world.excuses.rolled_back.add(fault.who)
 
-    def _torn_journal(self, fault: Fault) -> None:
+    def _torn_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.end("the power fails, and the disk has lost a record", fault.seconds)
         self.world.watch.restored(node.journal, node.journal.lose(1))
         self.world.excuses.rolled_back.add(fault.who)
 
-    def _lost_journal(self, fault: Fault) -> None:
+    def _lost_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.end("its folder is lost", fault.seconds)
         node.journal = self.world.new_journal()
         self.world.excuses.rolled_back.add(fault.who)
 
-    def _full_disk(self, fault: Fault) -> None:
+    def _full_disk(self, fault: InjectedFault) -> None:
         journal = self.world.nodes[fault.who].journal
         journal.full = True
 
@@ -215,14 +215,14 @@ class Adversary:
 
     # -------------------------------------------------------------------------------------------- topics
 
-    def _lost_releases(self, fault: Fault) -> None:
+    def _lost_releases(self, fault: InjectedFault) -> None:
         edges = [topic for topic, (source, _) in self.world.edges.items() if source == fault.who]
         self._forget(edges[fault.at % len(edges)], fault.amount)
 
-    def _lost_beats(self, fault: Fault) -> None:
+    def _lost_beats(self, fault: InjectedFault) -> None:
         self._forget(self.world.scene.parts.topics.progress(fault.who), fault.amount)
 
-    def _lost_plans(self, fault: Fault) -> None:
+    def _lost_plans(self, fault: InjectedFault) -> None:
         topology = self.world.scene.parts.topics.topology
         records = self.world.broker.logs[topology].records
         self._forget(topology, max(0, min(fault.amount, len(records) - 1 - self._kept_to())))
@@ -249,16 +249,16 @@ class Adversary:
 
     # ---------------------------------------------------------------------------------------- schedulers
 
-    def _scheduler_crash(self, fault: Fault) -> None:
+    def _scheduler_crash(self, fault: InjectedFault) -> None:
         self.world.schedulers[fault.at % len(self.world.schedulers)].end("killed", fault.seconds)
 
-    def _scheduler_pause(self, fault: Fault) -> None:
+    def _scheduler_pause(self, fault: InjectedFault) -> None:
         scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
         scheduler.pause()
         self._plans_late(fault.seconds)
         self._after(fault.seconds, scheduler.resume)
 
-    def _second_scheduler(self, fault: Fault) -> None:
+    def _second_scheduler(self, fault: InjectedFault) -> None:
         self._passing(self.world.add_scheduler(), fault.seconds)
 
     def _passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
@@ -271,12 +271,12 @@ class Adversary:
 
         self._after(seconds, end)
 
-    def _fast_clock(self, fault: Fault) -> None:
+    def _fast_clock(self, fault: InjectedFault) -> None:
         scheduler = self.world.schedulers[-1]
         scheduler.speed = float(fault.amount)
         self._after(fault.seconds, partial(setattr, scheduler, "speed", 1.0))
 
-    def _clock_ahead(self, fault: Fault) -> None:
+    def _clock_ahead(self, fault: InjectedFault) -> None:
         oracle, scheduler = self.world.watch.oracle, self.world.schedulers[-1]
         clock = self.world.scene.parts.clock
         if clock is not None:
@@ -287,7 +287,7 @@ class Adversary:
         oracle.excuses.ahead = max(oracle.excuses.ahead, scheduler.current)
         self._after(fault.seconds, partial(setattr, scheduler, "current", None))
 
-    def _wrong_clock(self, scheduler: SimulatedScheduler, fault: Fault, period: float) -> None:
+    def _wrong_clock(self, scheduler: SimulatedScheduler, fault: InjectedFault, period: float) -> None:
         """Put a clock that slots follow ahead, or back, by up to four times as many slots as H."""
         ahead = 1 if fault.amount % 3 else -1
         scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
@@ -295,7 +295,7 @@ class Adversary:
 
     # ------------------------------------------------------------------------- owners, and mesh files
 
-    def _leaves(self, fault: Fault) -> None:
+    def _leaves(self, fault: InjectedFault) -> None:
         """Let an owner ask to leave some rounds from now; a third take it back later, a third come back."""
         world, name = self.world, fault.who
         leave_from = world.watch.oracle.stepped.get(name, 0) + 1 + fault.amount
@@ -324,7 +324,7 @@ class Adversary:
         for node in self._processes(name):
             node.leave(leave_from)
 
-    def _new_file(self, fault: Fault) -> None:
+    def _new_file(self, fault: InjectedFault) -> None:
         """Bring a newer mesh file: a scheduler has it at once, then node after node, but for some of them."""
         world = self.world
         _, parts = world.scene.files[max(world.scene.files)]
@@ -337,7 +337,7 @@ class Adversary:
             if fault.amount >> place & 1:
                 self._after(fault.seconds * place, partial(self._restart, node, parts))
 
-    def _old_file(self, fault: Fault) -> None:
+    def _old_file(self, fault: InjectedFault) -> None:
         """Start a node, or (`amount` 0) a further scheduler, with the older file, once a newer is there."""
         world, node = self.world, self.world.nodes[fault.who]
         oldest, newest = min(world.scene.files), max(world.scene.files)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nodes.collaboration.events import Notice, SetRead
+from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.messages import QueryRecord, RecordSet, ResponseRecord
 from nodes.privacy.mechanism import Sampler
 from nodes.protocol import Noticed
@@ -36,7 +36,7 @@ from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
 from streams.simulation.collaboration_checks import CollaborationChecks
-from streams.simulation.history import History, Violation
+from streams.simulation.history import SimulatedHistory, Violation
 from streams.simulation.link import Link
 from streams.simulation.noise import CountedNoise
 from streams.state.folder import JournalError
@@ -283,7 +283,7 @@ class CollaborationPlay:
         disorder = None if duplicate is None else Faults(setting.seed, duplicate=duplicate)
         topics = collaboration_topics(self.wire.topics, mesh.learner, mesh.owners)
         self.broker = FaultyBroker(topics, disorder, self, self.chance)
-        self.history = History(lambda: self.broker.now)
+        self.history = SimulatedHistory(lambda: self.broker.now)
         ids = count(1)
         self._new_id: Callable[[], str] = lambda: f"{next(ids):032x}"
         self._learner = LearnerMemory(self._new_id())
@@ -436,9 +436,14 @@ class _Watcher:
         """Note it."""
         self.play.history.note(self.name, "steps", f"query {record.number - 1}")
 
-    def noticed(self, noticed: Noticed[Notice]) -> None:
+    def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Raise Violation for what only a process that breaks the protocol can cause."""
-        if noticed.notice in {Notice.CHANGED, Notice.EVIDENCE, Notice.BEYOND, Notice.FOREIGN}:
+        if noticed.notice in {
+            CollaborationNotice.CHANGED,
+            CollaborationNotice.EVIDENCE,
+            CollaborationNotice.BEYOND,
+            CollaborationNotice.FOREIGN,
+        }:
             raise Violation(f"{self.name} finds that {noticed.peer} breaks the protocol: {noticed.notice}")
 
     def refused(self, *refused: str | Refused) -> None:

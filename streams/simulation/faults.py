@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """A kind of fault."""
 
     DISORDER = "disorder"
@@ -51,14 +51,14 @@ class Kind(StrEnum):
     REPLAY = "replay"
 
 
-class Fault(NamedTuple):
+class InjectedFault(NamedTuple):
     """A fault of a kind, after `at` events, at node `who`.
 
     `seconds` of virtual time it lasts, or pass until a restart; `amount` is its strength.
     """
 
     at: int
-    kind: Kind
+    kind: FaultKind
     who: str
     seconds: float
     amount: int
@@ -79,56 +79,56 @@ class Range:
 
 
 RANGES = {
-    Kind.DISORDER: Range(0.6, 1, amounts=(0, 30)),
-    Kind.DELAY: Range(0.4, 3, (0.5, 4.0), (1, 30)),
-    Kind.CUT_OFF: Range(0.25, 2, (0.3, 6.0)),
-    Kind.DEAF: Range(0.2, 2, (0.3, 3.0)),
-    Kind.MUTE: Range(0.25, 2, (0.3, 6.0)),
-    Kind.CRASH: Range(0.6, 6, (0.0, 3.0), (1, 12)),
-    Kind.PAUSE: Range(0.25, 2, (0.3, 6.0)),
-    Kind.SLOW: Range(0.2, 2, (0.4, 1.4), (2, 12)),
-    Kind.CLONE: Range(0.15, 2, amounts=(0, 1)),
-    Kind.OLD_JOURNAL: Range(0.15, 2, (0.0, 3.0), (1, 4)),
-    Kind.TORN_JOURNAL: Range(0.2, 3, (0.0, 2.0), (1, 8)),
-    Kind.LOST_JOURNAL: Range(0.15, 1, (0.0, 3.0)),
-    Kind.FULL_DISK: Range(0.2, 2, (0.3, 3.0)),
-    Kind.LOST_RELEASES: Range(0.15, 2, amounts=(1, 4)),
-    Kind.LOST_BEATS: Range(0.15, 1, amounts=(1, 6)),
-    Kind.LOST_PLANS: Range(0.15, 1, amounts=(1, 4)),
-    Kind.SCHEDULER_CRASH: Range(0.4, 4, (0.0, 3.0)),
-    Kind.SCHEDULER_PAUSE: Range(0.2, 2, (0.3, 6.0)),
-    Kind.SECOND_SCHEDULER: Range(0.25, 1, (1.0, 8.0)),
-    Kind.FAST_CLOCK: Range(0.15, 1, (1.0, 6.0), (2, 5)),
-    Kind.CLOCK_AHEAD: Range(0.2, 2, (0.5, 2.0), (1, 12)),
-    Kind.SECOND_VALUE: Range(0.2, 3, amounts=(0, 2)),
-    Kind.MALFORMED: Range(0.3, 4, amounts=(0, 99)),
-    Kind.FORGED_BOOT: Range(0.15, 2, amounts=(0, 1)),
-    Kind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
-    Kind.FALSE_ACCUSATION: Range(0.15, 2),
-    Kind.FALSE_WISH: Range(0.15, 3, amounts=(0, 9)),
-    Kind.STRANGER: Range(0.3, 4, amounts=(0, 5)),
-    Kind.DEAD: Range(0.15, 1, lasting=True),
-    Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
-    Kind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
-    Kind.LEAVES: Range(0.2, 2, (0.5, 4.0), (0, 9)),
-    Kind.NEW_FILE: Range(0.2, 1, (0.3, 2.0), (0, 15)),
-    Kind.OLD_FILE: Range(0.8, 5, (0.3, 3.0), (0, 2)),
-    Kind.REPLAY: Range(0.5, 6, amounts=(0, 99)),
+    FaultKind.DISORDER: Range(0.6, 1, amounts=(0, 30)),
+    FaultKind.DELAY: Range(0.4, 3, (0.5, 4.0), (1, 30)),
+    FaultKind.CUT_OFF: Range(0.25, 2, (0.3, 6.0)),
+    FaultKind.DEAF: Range(0.2, 2, (0.3, 3.0)),
+    FaultKind.MUTE: Range(0.25, 2, (0.3, 6.0)),
+    FaultKind.CRASH: Range(0.6, 6, (0.0, 3.0), (1, 12)),
+    FaultKind.PAUSE: Range(0.25, 2, (0.3, 6.0)),
+    FaultKind.SLOW: Range(0.2, 2, (0.4, 1.4), (2, 12)),
+    FaultKind.CLONE: Range(0.15, 2, amounts=(0, 1)),
+    FaultKind.OLD_JOURNAL: Range(0.15, 2, (0.0, 3.0), (1, 4)),
+    FaultKind.TORN_JOURNAL: Range(0.2, 3, (0.0, 2.0), (1, 8)),
+    FaultKind.LOST_JOURNAL: Range(0.15, 1, (0.0, 3.0)),
+    FaultKind.FULL_DISK: Range(0.2, 2, (0.3, 3.0)),
+    FaultKind.LOST_RELEASES: Range(0.15, 2, amounts=(1, 4)),
+    FaultKind.LOST_BEATS: Range(0.15, 1, amounts=(1, 6)),
+    FaultKind.LOST_PLANS: Range(0.15, 1, amounts=(1, 4)),
+    FaultKind.SCHEDULER_CRASH: Range(0.4, 4, (0.0, 3.0)),
+    FaultKind.SCHEDULER_PAUSE: Range(0.2, 2, (0.3, 6.0)),
+    FaultKind.SECOND_SCHEDULER: Range(0.25, 1, (1.0, 8.0)),
+    FaultKind.FAST_CLOCK: Range(0.15, 1, (1.0, 6.0), (2, 5)),
+    FaultKind.CLOCK_AHEAD: Range(0.2, 2, (0.5, 2.0), (1, 12)),
+    FaultKind.SECOND_VALUE: Range(0.2, 3, amounts=(0, 2)),
+    FaultKind.MALFORMED: Range(0.3, 4, amounts=(0, 99)),
+    FaultKind.FORGED_BOOT: Range(0.15, 2, amounts=(0, 1)),
+    FaultKind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
+    FaultKind.FALSE_ACCUSATION: Range(0.15, 2),
+    FaultKind.FALSE_WISH: Range(0.15, 3, amounts=(0, 9)),
+    FaultKind.STRANGER: Range(0.3, 4, amounts=(0, 5)),
+    FaultKind.DEAD: Range(0.15, 1, lasting=True),
+    FaultKind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
+    FaultKind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
+    FaultKind.LEAVES: Range(0.2, 2, (0.5, 4.0), (0, 9)),
+    FaultKind.NEW_FILE: Range(0.2, 1, (0.3, 2.0), (0, 15)),
+    FaultKind.OLD_FILE: Range(0.8, 5, (0.3, 3.0), (0, 2)),
+    FaultKind.REPLAY: Range(0.5, 6, amounts=(0, 99)),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 
 LIES = {
-    Kind.SECOND_VALUE,
-    Kind.MALFORMED,
-    Kind.FORGED_BOOT,
-    Kind.FALSE_PROGRESS,
-    Kind.FALSE_ACCUSATION,
-    Kind.FALSE_WISH,
+    FaultKind.SECOND_VALUE,
+    FaultKind.MALFORMED,
+    FaultKind.FORGED_BOOT,
+    FaultKind.FALSE_PROGRESS,
+    FaultKind.FALSE_ACCUSATION,
+    FaultKind.FALSE_WISH,
 }
 """What a member that lies does, on its own topics."""
 
 
-def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[Fault, ...]:
+def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[InjectedFault, ...]:
     """Return the schedule of faults of a history of about that many events, by time.
 
     At most one node lies, and at most one is broken for ever.
@@ -144,12 +144,12 @@ def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tup
 
 
 def _of_kind(
-    random: np.random.Generator, kind: Kind, how: Range, names: Sequence[str], events: int
-) -> Iterator[Fault]:
+    random: np.random.Generator, kind: FaultKind, how: Range, names: Sequence[str], events: int
+) -> Iterator[InjectedFault]:
     if random.random() >= how.share:
         return
     for _ in range(int(random.integers(1, how.most + 1))):
-        at = 0 if kind is Kind.DISORDER else int(random.integers(events))
+        at = 0 if kind is FaultKind.DISORDER else int(random.integers(events))
         who = str(random.choice(names))
         seconds = round(float(random.uniform(*how.seconds)), 2)
-        yield Fault(at, kind, who, seconds, int(random.integers(how.amounts[0], how.amounts[1] + 1)))
+        yield InjectedFault(at, kind, who, seconds, int(random.integers(how.amounts[0], how.amounts[1] + 1)))

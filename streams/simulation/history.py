@@ -27,7 +27,7 @@ class Reached(StrEnum):
     GENERATION = "newer mesh file"
 
 
-class Line(NamedTuple):
+class HistoryLine(NamedTuple):
     """One event: its number, virtual time, whose it is, what it is, and the rest."""
 
     number: int
@@ -37,11 +37,11 @@ class Line(NamedTuple):
     detail: str
 
 
-class History:
+class SimulatedHistory:
     """The events of one history, and what it has reached. `clock` tells the virtual time in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[HistoryLine] = []
         self.reached: set[Reached] = set()
         self.events = 0
         self._clock = clock
@@ -53,7 +53,7 @@ class History:
 
     def note(self, who: str, what: str, detail: str = "") -> None:
         """Take an event of interest."""
-        self.lines.append(Line(self.events, self.now, who, what, detail))
+        self.lines.append(HistoryLine(self.events, self.now, who, what, detail))
 
     def text(self) -> Iterator[str]:
         """Yield the lines, aligned."""

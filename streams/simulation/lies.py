@@ -11,7 +11,7 @@ import numpy as np
 from nodes.values import Release
 from streams.codec import encode_heartbeat, encode_release
 from streams.codec.signatures import PLAIN
-from streams.simulation.faults import Fault, Kind
+from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.world import World
 from topology.keyed import generator
 from topology.plans import MOST_TOLD, Heartbeat
@@ -29,24 +29,24 @@ class Liar:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def lie(self, fault: Fault) -> None:
+    def lie(self, fault: InjectedFault) -> None:
         """Write what the fault says."""
         self._world.excuses.liars.add(fault.who)
         match fault.kind:
-            case Kind.SECOND_VALUE:
+            case FaultKind.SECOND_VALUE:
                 self._second_value(fault)
-            case Kind.MALFORMED:
+            case FaultKind.MALFORMED:
                 self._malformed(fault)
-            case Kind.FORGED_BOOT:
+            case FaultKind.FORGED_BOOT:
                 self._forged_boot(fault)
-            case Kind.FALSE_PROGRESS:
+            case FaultKind.FALSE_PROGRESS:
                 self._false_progress(fault)
-            case Kind.FALSE_ACCUSATION:
+            case FaultKind.FALSE_ACCUSATION:
                 self._false_accusation(fault)
-            case Kind.FALSE_WISH:
+            case FaultKind.FALSE_WISH:
                 self._false_wish(fault)
 
-    def _second_value(self, fault: Fault) -> None:
+    def _second_value(self, fault: InjectedFault) -> None:
         """Publish another value for a round: one that has passed, the current one, or the next."""
         world, parts = self._world, self._world.scene.parts
         journal = world.nodes[fault.who].journal
@@ -60,7 +60,7 @@ class Liar:
         for topic in self._edges(fault.who):
             world.broker.write(topic, self._sealed(fault.who, forged))
 
-    def _malformed(self, fault: Fault) -> None:
+    def _malformed(self, fault: InjectedFault) -> None:
         """Write a broken record on an edge or on the own progress: cut, turned, huge, empty, foreign."""
         world = self._world
         random = generator("malformed", fault.at, fault.amount)
@@ -84,13 +84,13 @@ class Liar:
                 value = bytes(like)
         world.broker.write(topic, value)
 
-    def _forged_boot(self, fault: Fault) -> None:
+    def _forged_boot(self, fault: InjectedFault) -> None:
         """Say hello as a process, or a life, that does not exist."""
         world, parts = self._world, self._world.scene.parts
         instance = world.new_id() if fault.amount else world.nodes[fault.who].journal.instance
         self._say(Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True))
 
-    def _false_progress(self, fault: Fault) -> None:
+    def _false_progress(self, fault: InjectedFault) -> None:
         """Say, for a while, as the own process, that it has stepped up to 2^62 rounds more than it has."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
@@ -100,14 +100,14 @@ class Liar:
                 AGAIN, partial(self._false_progress, fault._replace(seconds=fault.seconds - AGAIN))
             )
 
-    def _false_accusation(self, fault: Fault) -> None:
+    def _false_accusation(self, fault: InjectedFault) -> None:
         """Say that every other node has sent two values."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
             others = {node.journal.instance for node in self._world.processes if node.name != fault.who}
             self._say(replace(beat, accused=tuple(sorted(others))[:MOST_TOLD]))
 
-    def _false_wish(self, fault: Fault) -> None:
+    def _false_wish(self, fault: InjectedFault) -> None:
         """Ask to leave, or to join, from a round that has passed, is near, or never comes."""
         beat = self._heartbeat(fault.who)
         if beat is not None:

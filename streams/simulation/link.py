@@ -5,7 +5,7 @@ from typing import Protocol
 from streams.bus.bus import Unreachable
 
 
-class Waiting(Protocol):
+class LinkQueue(Protocol):
     """Holds what waits for the link."""
 
     def pass_on(self) -> None:
@@ -17,7 +17,7 @@ class Link:
 
     def __init__(self) -> None:
         self.deaf = self.mute = False
-        self.bus: Waiting | None = None
+        self.bus: LinkQueue | None = None
 
     @property
     def whole(self) -> bool:

@@ -29,7 +29,7 @@ RETRY = 0.5
 """Seconds after which a process starts again that found no broker."""
 
 
-class Watcher(Protocol):
+class SimulatedWatcher(Protocol):
     """Watches what the processes of nodes do."""
 
     def started(self, node: "SimulatedNode") -> None:
@@ -73,7 +73,7 @@ class SimulatedNode(MemoryNode):
         *,
         slot_time: float,
         new_id: Callable[[], str],
-        watcher: Watcher,
+        watcher: SimulatedWatcher,
         generation: int,
     ) -> None:
         faults = Faults(slot_time=slot_time)

@@ -9,7 +9,7 @@ from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MeshParts
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
-from streams.simulation.history import History, Reached
+from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.link import Link
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import LeftOut, Refusal
@@ -25,7 +25,7 @@ class SimulatedScheduler:
     tells where slots do not follow a clock, if any.
     """
 
-    def __init__(self, name: str, parts: MeshParts, broker: FaultyBroker, history: History) -> None:
+    def __init__(self, name: str, parts: MeshParts, broker: FaultyBroker, history: SimulatedHistory) -> None:
         self.name, self.link, self.wanted = name, Link(), True
         self.speed, self.paused = 1.0, False
         self.wrong = 0.0
@@ -86,7 +86,7 @@ class SimulatedScheduler:
         clock = self._parts.clock
         return self.current if clock is None else int(clock.round_at(self._broker.now + self.wrong))
 
-    def _left_out(self, history: History, left: LeftOut) -> None:
+    def _left_out(self, history: SimulatedHistory, left: LeftOut) -> None:
         history.note(self.name, f"plans without {left.name} for {left.seconds:g} s")
         history.reached.add(Reached.LEFT_OUT)
 

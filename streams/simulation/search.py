@@ -8,8 +8,8 @@ from typing import Protocol
 from streams.simulation.adversary import Adversary
 from streams.simulation.collaboration import CollaborationStage, PartyFault
 from streams.simulation.end import is_done, may_wait
-from streams.simulation.faults import Fault
-from streams.simulation.history import History, Violation
+from streams.simulation.faults import InjectedFault
+from streams.simulation.history import SimulatedHistory, Violation
 from streams.simulation.stage import EVENTS, Scene, Stage
 from streams.simulation.world import World
 
@@ -18,17 +18,17 @@ TOGETHER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """One history that was run. `violation`: what did not hold, if anything. `keep`: the faults it had."""
 
     seed: int
-    faults: tuple[Fault, ...] | tuple[PartyFault, ...]
+    faults: tuple[InjectedFault, ...] | tuple[PartyFault, ...]
     keep: tuple[int, ...]
-    history: History
+    history: SimulatedHistory
     violation: str | None
 
 
-def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None = None) -> Outcome:
+def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None = None) -> SearchOutcome:
     """Run the history of a seed; of its faults only those in the places `keep`, if given."""
     play, faults = _begin(stage, seed, keep)
     history, violation = play.history, None
@@ -43,15 +43,15 @@ def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | No
     if violation is not None:
         history.note("all", "VIOLATION", violation)
     kept = tuple(range(len(faults))) if keep is None else keep
-    return Outcome(seed, faults, kept, history, violation)
+    return SearchOutcome(seed, faults, kept, history, violation)
 
 
-def search(stage: Stage | CollaborationStage, seeds: range) -> Iterator[Outcome]:
+def search(stage: Stage | CollaborationStage, seeds: range) -> Iterator[SearchOutcome]:
     """Yield the outcome of each seed."""
     return (run(stage, seed) for seed in seeds)
 
 
-def shrunk(stage: Stage | CollaborationStage, failed: Outcome) -> Outcome:
+def shrunk(stage: Stage | CollaborationStage, failed: SearchOutcome) -> SearchOutcome:
     """Return the same history with as few faults as still make it fail.
 
     Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
@@ -60,7 +60,7 @@ def shrunk(stage: Stage | CollaborationStage, failed: Outcome) -> Outcome:
     best, size = failed, max(1, len(failed.keep) // 2)
     same = _kind(failed.violation or "", stage.names)
 
-    def again(keep: tuple[int, ...]) -> Outcome | None:
+    def again(keep: tuple[int, ...]) -> SearchOutcome | None:
         found = run(stage, failed.seed, keep)
         return found if found.violation and _kind(found.violation, stage.names) == same else None
 
@@ -75,8 +75,8 @@ def shrunk(stage: Stage | CollaborationStage, failed: Outcome) -> Outcome:
 
 
 def _without_a_chunk(
-    again: Callable[[tuple[int, ...]], Outcome | None], failed: Outcome, size: int
-) -> Outcome | None:
+    again: Callable[[tuple[int, ...]], SearchOutcome | None], failed: SearchOutcome, size: int
+) -> SearchOutcome | None:
     for first in range(0, len(failed.keep), size):
         found = again(failed.keep[:first] + failed.keep[first + size :])
         if found is not None:
@@ -94,7 +94,7 @@ class Play(Protocol):
     """One history."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> SimulatedHistory:
         """What has happened so far."""
 
     def to_the_end(self) -> None:
@@ -106,7 +106,7 @@ class Play(Protocol):
 
 def _begin(
     stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None
-) -> tuple[Play, tuple[Fault, ...] | tuple[PartyFault, ...]]:
+) -> tuple[Play, tuple[InjectedFault, ...] | tuple[PartyFault, ...]]:
     """Return the history of a seed before its first event, and its faults."""
     if isinstance(stage, CollaborationStage):
         party_scene = stage.scene(seed, keep)
@@ -122,7 +122,7 @@ class _MeshPlay:
         self._scene, self._adversary = scene, Adversary(scene)
 
     @property
-    def history(self) -> History:
+    def history(self) -> SimulatedHistory:
         """What has happened so far."""
         return self._adversary.world.history
 

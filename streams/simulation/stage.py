@@ -20,7 +20,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
-from streams.simulation.faults import Fault, Kind, drawn
+from streams.simulation.faults import FaultKind, InjectedFault, drawn
 from streams.simulation.noise import CountedNoise
 from streams.simulation.signing import signed
 from topology.keyed import generator
@@ -42,7 +42,7 @@ SPARE = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SimulationSetting:
     """The times, in seconds, and sizes of one history.
 
     `signed`: whether its messages are. `clocked`: whether its rounds follow a clock, as with slots by time.
@@ -69,13 +69,13 @@ class Scene:
     repeat the newest of them.
     """
 
-    setting: Setting
+    setting: SimulationSetting
     parts: MeshParts
     files: dict[int, tuple[dict[str, Any], MeshParts]]
     noise: dict[str, CountedNoise]
     again: dict[str, Learner]
     records: dict[str, tuple[RawRecord, ...]]
-    faults: tuple[Fault, ...]
+    faults: tuple[InjectedFault, ...]
 
 
 class Stage:
@@ -104,7 +104,7 @@ class Stage:
         random = generator("simulation", seed)
         names = self.names
         horizon, learns = int(random.choice(HORIZONS)), LEARNS[int(random.integers(len(LEARNS)))]
-        setting = Setting(
+        setting = SimulationSetting(
             seed,
             horizon,
             min(self._rounds, int(random.integers(ROUNDS[0], ROUNDS[1] + 1))),
@@ -120,7 +120,7 @@ class Stage:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
         own = OWN[int(generator("own epsilon", seed).integers(len(OWN)))]
         variants = [self._variant(horizon, learns, own, earlier=False)]
-        if any(fault.kind is Kind.NEW_FILE for fault in faults):
+        if any(fault.kind is FaultKind.NEW_FILE for fault in faults):
             variants.insert(0, self._variant(horizon, learns, own, earlier=True))
         mesh = variants[-1].mesh
         noise = {name: CountedNoise(seed, name) for name in names}
@@ -183,7 +183,7 @@ def _may_grow(mesh: MeshSettings) -> bool:
     return len(mesh.nodes) > 3 and graph is not None and (graph.ring or graph.complete)
 
 
-def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: Setting) -> MeshParts:
+def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: SimulationSetting) -> MeshParts:
     names, horizon = mesh.settings.nodes, setting.horizon
     parts = MeshParts(
         mesh.topics,
@@ -198,7 +198,7 @@ def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: Setting) -> MeshPar
     return signed(parts) if setting.signed else parts
 
 
-def _lag(setting: Setting) -> LagLimits:
+def _lag(setting: SimulationSetting) -> LagLimits:
     """Return how long a member that beats and does not step may hold the others, as on a broker."""
     slow = 0.0 if setting.slow == inf else setting.slow
     return LagLimits(max(slow, setting.silence, setting.slot_time + setting.round_timeout), setting.slow)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nodes.values import Release
 from streams.codec import Refused, decode_plans, encode_heartbeat, encode_plans, encode_release
 from streams.codec.signatures import SignedEnvelope
-from streams.simulation.faults import Fault
+from streams.simulation.faults import InjectedFault
 from streams.simulation.signing import PLANNER, key_of
 from streams.simulation.world import World
 from topology.keyed import generator
@@ -23,7 +23,7 @@ class Stranger:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def forge(self, fault: Fault) -> None:
+    def forge(self, fault: InjectedFault) -> None:
         """Write as the fault says: a release, a hello, a wish to leave, or the end of the run.
 
         From 4 on it signs a release, or the end, as another node, with that one's key.
@@ -49,7 +49,7 @@ class Stranger:
                 beat = hello if amount % 2 else replace(hello, hello=False, leave_from=1)
                 self._write(topics.progress(who), who, encode_heartbeat(beat, parts.digest))
 
-    def replay(self, fault: Fault) -> None:
+    def replay(self, fault: InjectedFault) -> None:
         """Write what a member has signed once more: on its own topic, or on any other of the mesh."""
         world, random = self._world, generator("replay", fault.at, fault.amount)
         topics = [topic for topic, log in sorted(world.broker.logs.items()) if log.records]

@@ -17,7 +17,7 @@ from streams.local.mesh import MeshParts
 from streams.local.recorder import for_the_owner
 from streams.records.observed import observed
 from streams.records.record import Decoder, RawRecord
-from streams.simulation.history import History, Reached
+from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.journal import FaultyJournal
 from streams.simulation.node import SimulatedNode
 from streams.simulation.oracle.given import (
@@ -41,7 +41,7 @@ _QUIET = {Notice.DUPLICATE, Notice.STALE}
 class Watch:
     """Translates the events of one history for its oracle."""
 
-    def __init__(self, scene: Scene, history: History) -> None:
+    def __init__(self, scene: Scene, history: SimulatedHistory) -> None:
         self.history, self._scene = history, scene
         decoders = {name: node.decoder for name, node in scene.parts.nodes.items()}
         self._repeated = RepeatedSteps(scene.again, decoders, scene.records)

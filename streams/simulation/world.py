@@ -5,8 +5,8 @@ from itertools import count
 
 from streams.bus.memory import Faults
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.faults import Fault, Kind
-from streams.simulation.history import History, Violation
+from streams.simulation.faults import FaultKind, InjectedFault
+from streams.simulation.history import SimulatedHistory, Violation
 from streams.simulation.journal import FaultyJournal
 from streams.simulation.node import SimulatedNode
 from streams.simulation.records import DataTopic
@@ -23,9 +23,9 @@ MOST_EVENTS = 60_000
 class World:
     """The processes of one history. `nodes`: the newest process of each name; `strike` begins a fault."""
 
-    def __init__(self, scene: Scene, strike: Callable[[Fault], None]) -> None:
+    def __init__(self, scene: Scene, strike: Callable[[InjectedFault], None]) -> None:
         self.scene, self._strike = scene, strike
-        self.history = History(lambda: self.broker.now)
+        self.history = SimulatedHistory(lambda: self.broker.now)
         setting = scene.setting
         self.watch = Watch(scene, self.history)
         self.excuses = self.watch.oracle.excuses
@@ -116,7 +116,7 @@ class World:
 
     def _disorder(self) -> Faults | None:
         for fault in self.scene.faults:
-            if fault.kind is Kind.DISORDER:
+            if fault.kind is FaultKind.DISORDER:
                 return Faults(self.scene.setting.seed, duplicate=fault.amount / 100)
         return None
 

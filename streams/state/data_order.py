@@ -19,7 +19,7 @@ from typing import Any
 from nodes.accounting.spends import Spend
 from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
-from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
 from streams.state.journal_reader import JournalReader
 from streams.state.spend_file import Damaged, from_line, to_line
@@ -94,7 +94,7 @@ def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
     source = file.own(node).source
     given: dict[str, Any] = {} if source is None else source.model_dump(mode="json")
     found = {key: given[key] for key in _SETTINGS if given.get(key) is not None}
-    if isinstance(file.mesh.slots, TimeSlots) and "record" in given:
+    if isinstance(file.mesh.slots, TimeSlotsSettings) and "record" in given:
         found["schema.timestamp"] = given["record"]["timestamp"]
     path = found.get("path")
     if path not in {None, "-"}:

@@ -35,7 +35,7 @@ _FORGET = """
 """
 
 
-class Journal(JournalReader):
+class SqliteJournal(JournalReader):
     """The journal of `node` in `run`, opened or created (with `instance`: 32 random hex digits).
 
     `copied`: the file is a copy of the one opened last, or was put back over a newer one. Then it has begun a
@@ -198,9 +198,9 @@ class Journal(JournalReader):
 
 def open_journal(
     state: Path, node: str, mesh: Surroundings, instance: str, price: Price | None = None
-) -> Journal:
+) -> SqliteJournal:
     """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
-    return Journal(
+    return SqliteJournal(
         StateFolder(state).journal(node),
         run=mesh.topics.run,
         node=node,

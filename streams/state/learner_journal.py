@@ -14,7 +14,7 @@ from streams.state.checksums import check_chain, checksum
 from streams.state.folder import StateFolder
 from streams.state.journal_file import Form, snapshot, transaction
 from streams.state.open_journal import explained
-from streams.state.party_journal import Party, PartyJournal, put_aside
+from streams.state.party_journal import PartyJournal, RunParty, put_aside
 from streams.state.rows import from_blob, to_blob
 
 _TABLES = (
@@ -111,6 +111,6 @@ def open_learner_journal(file: CollaborationFile, state: Path, instance: str) ->
     Raises as `PartyJournal.opened`.
     """
     mesh, path = file.mesh, StateFolder(state).journal(file.mesh.learner)
-    party = Party(mesh.name, mesh.run, mesh.learner, file.digest(), mesh.agreed_text)
+    party = RunParty(mesh.name, mesh.run, mesh.learner, file.digest(), mesh.agreed_text)
     put_aside(path, LearnerJournal, party)
     return LearnerJournal.opened(path, party, instance)

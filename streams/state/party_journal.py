@@ -24,7 +24,7 @@ from streams.state.rows import to_text
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class RunParty:
     """The learner or an owner of one run, and the digest of `agreed`, the settings that all must share.
 
     `price`: an owner's, of all its answers.
@@ -50,7 +50,7 @@ class PartyJournal(OpenJournal):
         self._start(path, opener)
 
     @classmethod
-    def opened(cls, path: Path, party: Party, instance: str) -> Self:
+    def opened(cls, path: Path, party: RunParty, instance: str) -> Self:
         """Open the party's journal at `path`, or create it with `instance`, 32 random hex digits.
 
         Raises JournalLocked if another process has it open, and JournalError if it is broken, another
@@ -82,7 +82,7 @@ class PartyJournal(OpenJournal):
                 keep_life(self._connection, self._life)
 
 
-def put_aside(path: Path, kind: type[PartyJournal], party: Party) -> Path | None:
+def put_aside(path: Path, kind: type[PartyJournal], party: RunParty) -> Path | None:
     """Rename the journal at `path` if it is of another run of the party; return its new path, or None.
 
     The name is that of a node's (`StateFolder.place_aside`). Raises JournalLocked if a process has it open,

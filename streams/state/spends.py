@@ -19,7 +19,7 @@ from nodes.accounting.spends import TIME, Data, DataReuse, Span, Spend, added, m
 from nodes.machine.journal import DataPosition, JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.data_order import begun_lives, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_private
 from streams.state.journal_file import JournalEmpty, Life, application_of, locked
@@ -265,7 +265,7 @@ def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) 
     firsts = {span.where: span.first for span in known.spans}
     ends: dict[str, float] = {}
     slots = mesh.settings.slots
-    if isinstance(slots, TimeSlots):
+    if isinstance(slots, TimeSlotsSettings):
         ends = {TIME: slots.start + record.stepped * slots.period}
     elif record.data_position:
         ends = {str(partition): end for partition, end in record.data_position}
@@ -300,7 +300,7 @@ def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> 
 
 def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int, int]) -> tuple[Span, ...]:
     """Return the spans of a run that learns from `position` on, or from the slot after the record's."""
-    if isinstance(mesh.slots, TimeSlots):
+    if isinstance(mesh.slots, TimeSlotsSettings):
         if record is None:
             return (Span(TIME),)
         return (Span(TIME, mesh.slots.start + record.stepped * mesh.slots.period),)

@@ -15,7 +15,7 @@ from streams.mesh.mixing import Windows, least, windows
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings, TopologySettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.privacy import CountSlots, PrivacySettings
+from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.terminal.spending import spending
@@ -115,7 +115,7 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
     yield "lag limit", _lag_limit(mesh)
     yield "one broker", _ONE_BROKER
     slots = mesh.slots
-    if isinstance(slots, CountSlots):
+    if isinstance(slots, CountSlotsSettings):
         timeout = "for ever" if slots.timeout is None else f"{slots.timeout:g} s"
         yield "slots", f"{counted(slots.size, 'record')} a round; waits {timeout} for them on a broker"
     else:

@@ -32,7 +32,7 @@ class Letter(NamedTuple):
     value: bytes
 
 
-class Letters(NamedTuple):
+class LetterList(NamedTuple):
     """The last letters of a topic, which keeps `kept` of them."""
 
     topic: str
@@ -40,12 +40,12 @@ class Letters(NamedTuple):
     last: tuple[Letter, ...]
 
 
-def peers_letters(file: MeshFile, node: str, last: int) -> Letters:
+def peers_letters(file: MeshFile, node: str, last: int) -> LetterList:
     """Return the `last` refused messages of peers, from the mesh broker. Raises BusError, MeshFileError."""
     return _read(file.brokers(node).mesh, file.resolved.topics.dead_letters(node), last, _of_a_peer)
 
 
-def own_letters(file: MeshFile, node: str, last: int) -> Letters:
+def own_letters(file: MeshFile, node: str, last: int) -> LetterList:
     """Return the `last` records that could not be fed or read, from the node's own broker.
 
     For its owner's eyes. Raises BusError, MeshFileError.
@@ -53,12 +53,12 @@ def own_letters(file: MeshFile, node: str, last: int) -> Letters:
     return _read(file.brokers(node).data, DataTopics(node).dead_letters, last, _of_its_own)
 
 
-def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> Letters:
+def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> LetterList:
     with closing(reached(broker)) as logs:  # uncommitted: nobody's open transaction may hide a letter
         logs.partitions([topic])
         first, end = logs.span(topic)
         found = logs.stored({topic: max(first, end - last)})[topic]
-    return Letters(topic, end - first, tuple(_total(record, read) for record in found))
+    return LetterList(topic, end - first, tuple(_total(record, read) for record in found))
 
 
 def _total(record: Stored, read: Callable[[Stored], Letter]) -> Letter:

@@ -21,15 +21,15 @@ from nodes.privacy.private import Private
 from nodes.values import Average, Release
 from streams.state import journal as journals
 from streams.state import secret as secrets
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 
 TURNS, HORIZON, BANDS = 5, 32, 4
 CONSTANT = 0
 
 
-def opened(path: Path) -> Journal:
+def opened(path: Path) -> SqliteJournal:
     """A new journal."""
-    return Journal(path, run="r", node="a", digest=bytes(16), instance="a" * 32, horizon=HORIZON)
+    return SqliteJournal(path, run="r", node="a", digest=bytes(16), instance="a" * 32, horizon=HORIZON)
 
 
 def record(number: int, dimension: int) -> JournalRecord:
@@ -62,7 +62,7 @@ def turn(dimension: int, appends: int, *, band: bool) -> tuple[Seconds, Seconds]
 
 
 def _append(
-    journal: Journal, made: tuple[JournalRecord, Secret | None], seconds: Seconds, *, checksums: bool
+    journal: SqliteJournal, made: tuple[JournalRecord, Secret | None], seconds: Seconds, *, checksums: bool
 ) -> None:
     with ExitStack() as patched:
         if not checksums:

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 
 from streams.codec.topics import DataTopics
-from streams.public.audit_releases import Kind
+from streams.public.audit_releases import FindingKind
 from tests.benchmarks.harm import HORIZON
 from tests.benchmarks.lossy import Loss, Lossy
 from tests.support.forgetting import LOST, cut_before_end, forget, logs, made_again, topic_of, wiped
 from tests.support.processes import wait_until
 
 KINDS = ("edge", "topology", "progress", "scheduler")
-PLANS_LOST = frozenset({Kind.UNPLANNED})
+PLANS_LOST = frozenset({FindingKind.UNPLANNED})
 """Rounds that were released, and whose plans the broker has lost."""
-ALL_LOST = PLANS_LOST | {Kind.UNNAMED}
+ALL_LOST = PLANS_LOST | {FindingKind.UNNAMED}
 """The run is planned from its first round again, while a node may yet release by a lost plan."""
 
 
-def _lost(kind: str) -> frozenset[Kind]:
+def _lost(kind: str) -> frozenset[FindingKind]:
     return PLANS_LOST if kind == "topology" else frozenset()
 
 

@@ -13,7 +13,7 @@ from streams.mesh.file import load
 from streams.mesh.mesh import Mesh
 from streams.records.observed import observed
 from streams.records.sources import open_source
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
 
@@ -27,7 +27,7 @@ def commits(known: Path, count: int, pause: float = 0.0) -> tuple[FloatArray, fl
         (record,), life = journal.records(1), journal.life
     fresh = known.with_name(f"commits-{pause}.journal")
     taken = []
-    with Journal(
+    with SqliteJournal(
         fresh, run="commits", node="a", digest=life.digest, instance=life.instance, horizon=life.horizon
     ) as journal:
         before = time.process_time()

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from streams.public.audit_releases import Kind
+from streams.public.audit_releases import FindingKind
 from streams.state.folder import JournalError
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.harm import HORIZON, PATIENCE, SCHEDULERS, Harm
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
 
     seconds: float
     seen: tuple[str, ...]
-    findings: Counter[Kind]
+    findings: Counter[FindingKind]
 
 
 class Loss(NamedTuple):
@@ -44,7 +44,7 @@ class Loss(NamedTuple):
     name: str
     inflict: Callable[["Lossy"], str | None]
     anew: bool | None = False
-    allowed: frozenset[Kind] = frozenset()
+    allowed: frozenset[FindingKind] = frozenset()
 
 
 class Lossy(Harm):
@@ -56,7 +56,7 @@ class Lossy(Harm):
         self.released = Released(mesh)
         self.restarts: Counter[str] = Counter()
         self.refused = False
-        self._found: set[tuple[Kind, str, int, str]] = set()
+        self._found: set[tuple[FindingKind, str, int, str]] = set()
 
     def journal(self, name: str) -> Path:
         """The journal of the node, in the state folder that it uses now."""

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.folder import CONTROLLER
-from streams.tools.broker.java import BrokerError, Misused
+from streams.tools.broker.java import BrokerError, BrokerMisused
 from tests.support.brokers import Client, free_port, started
 
 pytestmark = pytest.mark.kafka
@@ -80,16 +80,16 @@ def test_a_second_start_leaves_it_alone(broker):
 
 
 def test_a_running_broker_is_not_another_one(broker):
-    with pytest.raises(Misused, match=rf"runs on port {broker.port}: stop it first"):
+    with pytest.raises(BrokerMisused, match=rf"runs on port {broker.port}: stop it first"):
         start(broker.folder, broker.port + 1)
-    with pytest.raises(Misused, match="without security"):
+    with pytest.raises(BrokerMisused, match="without security"):
         start(broker.folder, secure=True)
     assert status(broker.folder) == broker
 
 
 def test_its_port_is_taken(broker, tmp_path):
     for port in (broker.port, broker.port - CONTROLLER, broker.port + CONTROLLER):
-        with pytest.raises(Misused, match=r"port \d+ cannot be had: Address already in use"):
+        with pytest.raises(BrokerMisused, match=r"port \d+ cannot be had: Address already in use"):
             start(tmp_path / "second", port)
         assert status(tmp_path / "second") is None
 
@@ -103,7 +103,7 @@ def test_stop_and_start_keep_topics_and_port(own):
     found = status(own)
     assert (found.running, found.pid, found.port) == (False, None, first.port)
     assert stop(own) is False
-    with pytest.raises(Misused, match="was made without security"):
+    with pytest.raises(BrokerMisused, match="was made without security"):
         start(own, secure=True)
     again = start(own)
     assert (again.address, again.running, again.pid != first.pid) == (first.address, True, True)

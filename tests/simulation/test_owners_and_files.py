@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.mesh.file import load
-from streams.simulation.faults import Fault, Kind
+from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.search import run
 from streams.simulation.stage import Stage
 
@@ -35,7 +35,7 @@ def details(outcomes, what):
 
 
 def test_owners_leave_and_take_it_back_and_every_rule_holds(stage):
-    outcomes = histories(stage, Kind.LEAVES)
+    outcomes = histories(stage, FaultKind.LEAVES)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
     ends = details(outcomes, "ends")
     assert any("has left, as asked" in detail for detail in ends)
@@ -43,7 +43,7 @@ def test_owners_leave_and_take_it_back_and_every_rule_holds(stage):
 
 
 def test_a_newer_file_adds_a_node_that_listens_and_is_heard(stage):
-    outcomes = histories(stage, Kind.NEW_FILE)
+    outcomes = histories(stage, FaultKind.NEW_FILE)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
     planned = details(outcomes, "plans")
     added = max(stage.names)
@@ -56,13 +56,13 @@ def test_a_newer_file_adds_a_node_that_listens_and_is_heard(stage):
 
 
 def test_processes_that_come_back_with_the_older_file_give_nothing_twice(stage):
-    outcomes = histories(stage, Kind.NEW_FILE, Kind.OLD_FILE, most=16)
+    outcomes = histories(stage, FaultKind.NEW_FILE, FaultKind.OLD_FILE, most=16)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
     assert any("gets the older mesh file" in detail for detail in details(outcomes, "ends"))
 
 
 def test_what_was_signed_counts_for_nothing_on_another_topic_and_changes_nothing_on_its_own(stage):
-    outcomes = histories(stage, Kind.REPLAY, signed=True)
+    outcomes = histories(stage, FaultKind.REPLAY, signed=True)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
     assert len(details(outcomes, "replays")) > 12
     assert any("signature from" in detail for detail in details(outcomes, "refuses"))
@@ -79,9 +79,10 @@ class Stuck(Stage):
     """A stage on which one owner asks to leave soon, and the node's process then beats and never steps."""
 
     def scene(self, seed, keep=None):
-        leaves = Fault(200, Kind.LEAVES, "a", 9.0, 1)
+        leaves = InjectedFault(200, FaultKind.LEAVES, "a", 9.0, 1)
         return replace(
-            super().scene(seed, keep), faults=(leaves, Fault(204, Kind.STUCK_FOREVER, "a", 0.0, 0))
+            super().scene(seed, keep),
+            faults=(leaves, InjectedFault(204, FaultKind.STUCK_FOREVER, "a", 0.0, 0)),
         )
 
 

@@ -16,7 +16,7 @@ from nodes.machine.events import SendHeartbeat
 from nodes.machine.history import History
 from nodes.machine.journal import JournalRecord
 from nodes.machine.machine import NodeMachine
-from nodes.machine.membership import Choice, Membership
+from nodes.machine.membership import Membership, MembershipChoice
 from nodes.machine.state import OpenRound
 from nodes.mixing import mixed
 from nodes.privacy import laplace
@@ -270,7 +270,7 @@ def leaves_although_planned(patch):
     def hasty(self, plan, record):
         leave_from = self.leave_from
         if leave_from is not None and plan.round >= leave_from and not plan.ended:
-            return Choice.LEFT
+            return MembershipChoice.LEFT
         return choice(self, plan, record)
 
     patch.setattr(Membership, "_choice", hasty)

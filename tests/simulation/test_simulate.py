@@ -14,10 +14,10 @@ from streams.mesh.file import load
 from streams.simulation import search as searching
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
-from streams.simulation.faults import Kind
+from streams.simulation.faults import FaultKind
 from streams.simulation.history import Reached
 from streams.simulation.link import Link
-from streams.simulation.search import Outcome, run, search, shrunk
+from streams.simulation.search import SearchOutcome, run, search, shrunk
 from streams.simulation.stage import Stage
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING
@@ -109,7 +109,7 @@ def test_what_fails_in_another_way_is_not_taken_for_the_same(stage, monkeypatch)
     failures = {(0, 1): "plan 7 is far ahead: of 3", (0,): "b lies", (1,): "plan 9 is far ahead: of 1"}
 
     def told(_, seed, keep):
-        return Outcome(seed, (), keep, None, failures.get(keep))
+        return SearchOutcome(seed, (), keep, None, failures.get(keep))
 
     monkeypatch.setattr(searching, "run", told)
     assert shrunk(stage, told(stage, 3, (0, 1))).keep == (1,)
@@ -126,11 +126,13 @@ def test_messages_of_some_histories_are_signed_and_a_stranger_is_refused(stage):
 def test_rounds_of_some_histories_follow_a_clock_which_a_scheduler_has_wrong(stage):
     clocked = [seed for seed in range(60) if stage.scene(seed).setting.clocked]
     wrong = [
-        seed for seed in clocked if Kind.CLOCK_AHEAD in {fault.kind for fault in stage.scene(seed).faults}
+        seed
+        for seed in clocked
+        if FaultKind.CLOCK_AHEAD in {fault.kind for fault in stage.scene(seed).faults}
     ]
     outcomes = [run(stage, seed) for seed in wrong]
     assert [found.violation for found in outcomes if found.violation] == []
-    assert any(line.what == Kind.CLOCK_AHEAD for found in outcomes for line in found.history.lines)
+    assert any(line.what == FaultKind.CLOCK_AHEAD for found in outcomes for line in found.history.lines)
 
 
 def test_only_the_faults_that_are_named_happen(stage):

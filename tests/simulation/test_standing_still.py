@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streams.mesh.file import load
-from streams.simulation.faults import Fault, Kind
+from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.search import run
 from streams.simulation.stage import Stage
 from topology.scheduler import SchedulerMachine
@@ -40,15 +40,17 @@ SEEDS = seeds()
 
 
 def lost(*names, at=150):
-    return [Fault(at + place, Kind.LOST_JOURNAL, name, 0.1, 0) for place, name in enumerate(names)]
+    return [
+        InjectedFault(at + place, FaultKind.LOST_JOURNAL, name, 0.1, 0) for place, name in enumerate(names)
+    ]
 
 
 def dead(name, at=140):
-    return Fault(at, Kind.DEAD, name, 0.0, 0)
+    return InjectedFault(at, FaultKind.DEAD, name, 0.0, 0)
 
 
 def mute(name, at=140):
-    return Fault(at, Kind.MUTE_FOREVER, name, 0.0, 0)
+    return InjectedFault(at, FaultKind.MUTE_FOREVER, name, 0.0, 0)
 
 
 def waited(found):
@@ -73,7 +75,7 @@ def test_it_waits_for_the_only_journal_after_the_plans_have_left_its_node_out(se
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_waits_for_all_before_the_first_plan(seed):
-    found = run(Planned(Fault(1, Kind.SCHEDULER_CRASH, "b", 2.0, 0), dead("a", at=8)), seed)
+    found = run(Planned(InjectedFault(1, FaultKind.SCHEDULER_CRASH, "b", 2.0, 0), dead("a", at=8)), seed)
     assert found.violation is None
     assert waited(found) == [WAITS]
 

@@ -13,8 +13,8 @@ import pytest
 
 from streams.cli.orderly_end import OrderlyEnd
 from streams.mesh.user_code import UserCode, interrupted
-from streams.runtime.process import INTERRUPTED, Stop, Stopped
-from streams.tools.feed.pace import Waiting
+from streams.runtime.process import INTERRUPTED, ProcessStopped, Stop
+from streams.tools.feed.pace import Interruptible
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written
 
@@ -43,7 +43,7 @@ def noted(usual):
     signal.signal(signal.SIGINT, interrupted)
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, Stopped, ValueError])
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, ProcessStopped, ValueError])
 def test_what_the_code_raises_itself_ends_there(noted, kind):
     told = []
     with UserCode(told.append):
@@ -86,7 +86,7 @@ def test_the_first_of_two_comes_out_of_nothing():
 
 def test_a_feed_that_is_stopped_in_a_source_is_stopped():
     told = []
-    with Stop() as stop, Waiting(stop), pytest.raises(Stopped), UserCode(told.append):
+    with Stop() as stop, Interruptible(stop), pytest.raises(ProcessStopped), UserCode(told.append):
         ctrl_c()
     assert told == []
 

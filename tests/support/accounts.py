@@ -3,7 +3,7 @@
 import numpy as np
 
 from nodes.machine.journal import JournalRecord
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from tests.support.meshes import changed, loaded
 
 
@@ -33,7 +33,7 @@ def record(charged, *, stepped=None, position=((0, 30),), spent=None):
 def journal(folder, file, node, made):
     """The journal of a node of the mesh, with that record."""
     path = folder / f"{node}.journal"
-    opened = Journal(
+    opened = SqliteJournal(
         path,
         run=file.mesh.run,
         node=node,

@@ -12,7 +12,7 @@ from streams.bus.topic_specs import data_specs
 from streams.codec.topics import DataTopics
 from streams.runtime.process import Stop
 from streams.tools.feed.feed import feed
-from streams.tools.feed.feed_source import Wanted
+from streams.tools.feed.feed_source import FeedOptions
 from tests.support.kafka import PATIENCE, connection
 from tests.support.meshes import changed, loaded
 
@@ -70,7 +70,9 @@ class Feeding:
     def __call__(self, path=None, **wanted):
         """Feed here, in this thread."""
         with Stop() as stop:
-            return feed(self.file, self.name, Wanted(None if path is None else str(path), **wanted), stop)
+            return feed(
+                self.file, self.name, FeedOptions(None if path is None else str(path), **wanted), stop
+            )
 
     def held(self):
         """The records of the data topic, in order."""

@@ -11,7 +11,7 @@ import threading
 
 from streams.bus.kafka import KafkaBus
 from streams.cli import main
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 
 BOUNDARIES = ("before append", "after append", "before send", "after send")
 
@@ -19,7 +19,7 @@ BOUNDARIES = ("before append", "after append", "before send", "after send")
 def mortal(boundary, number):
     """Let this process die there."""
     moment, effect = boundary.split()
-    kind, name = (Journal, "append") if effect == "append" else (KafkaBus, "send")
+    kind, name = (SqliteJournal, "append") if effect == "append" else (KafkaBus, "send")
     whole, lock, count = getattr(kind, name), threading.Lock(), iter(range(1, 1_000_000))
 
     def deadly(self, subject, *rest, **options):

@@ -35,7 +35,7 @@ BUFFERED = 64
 """Records of a topic that wait for its agent: each may have 1 MiB."""
 
 
-class Part(NamedTuple):
+class DataPart(NamedTuple):
     """One node's part of an app: where its topic is read from, and what takes its records."""
 
     place: Position
@@ -79,7 +79,7 @@ class PinnedTransport(Transport):
 
 
 def data_app(
-    broker: BrokerSettings, nodes: Mapping[str, Part], *, state: Path, web: tuple[str, int] | None
+    broker: BrokerSettings, nodes: Mapping[str, DataPart], *, state: Path, web: tuple[str, int] | None
 ) -> PinnedApp:
     """Return the app that passes each record of the nodes' data topics, from its place on, to `take`.
 

@@ -60,10 +60,10 @@ class DataStreams:
         `closed`, by node, gets each slot, in the thread that completes it. If a position is below a log's
         start, it is read from the start. Raises DataFailed when the app cannot continue.
         """
-        from streams.live.data.app import Part, data_app  # noqa: PLC0415 # loads Faust while machines work
+        from streams.live.data.app import DataPart, data_app  # noqa: PLC0415 # loads Faust while machines work
 
         nodes = {
-            one.node: Part(one.begin(positions[one.node], closed[one.node]), one.take)
+            one.node: DataPart(one.begin(positions[one.node], closed[one.node]), one.take)
             for one in self._streams
         }
         app = data_app(self._broker, nodes, state=self._state, web=self._web)

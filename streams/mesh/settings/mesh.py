@@ -21,7 +21,13 @@ from streams.mesh.settings.base import (
 )
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
-from streams.mesh.settings.privacy import NodeOverrides, PrivacySettings, SlotSettings, TimeSlots, members
+from streams.mesh.settings.privacy import (
+    NodeOverrides,
+    PrivacySettings,
+    SlotSettings,
+    TimeSlotsSettings,
+    members,
+)
 from streams.mesh.settings.signing import PublicKey
 
 # The target of made-up sensors: where it goes, and how fast.
@@ -242,7 +248,7 @@ class MeshSettings(Settings):
             )
         if self.privacy.on == "parameters":
             raise refusal("with dynamics noise is on gradients: must be gradient", "privacy", "on")
-        if isinstance(self.slots, TimeSlots) and dynamics.period not in {None, self.slots.period}:
+        if isinstance(self.slots, TimeSlotsSettings) and dynamics.period not in {None, self.slots.period}:
             text = f"must be {self.slots.period:g}, the period of the slots"
             raise refusal(text, "algorithm", "dynamics", "period")
 
@@ -284,7 +290,7 @@ class MeshSettings(Settings):
     @property
     def shift(self) -> float:
         """The seconds by which the time of every record of a file is moved; 0 with slots by count."""
-        return self.slots.shift if isinstance(self.slots, TimeSlots) else 0.0
+        return self.slots.shift if isinstance(self.slots, TimeSlotsSettings) else 0.0
 
     @property
     def agreed(self) -> dict[str, Any]:

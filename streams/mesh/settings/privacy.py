@@ -187,7 +187,7 @@ class PrivacySettings(Settings):
         return PrivacySettings.model_validate(inherited | changes)
 
 
-class CountSlots(Settings):
+class CountSlotsSettings(Settings):
     """Slots of the next records, in their order."""
 
     by: Literal["count"]
@@ -210,7 +210,7 @@ def _moment(value: object) -> object:
     return moment.timestamp()
 
 
-class TimeSlots(Settings):
+class TimeSlotsSettings(Settings):
     """Slots of the records of a period, by their timestamps."""
 
     by: Literal["time"]
@@ -230,7 +230,8 @@ class TimeSlots(Settings):
 
 
 SlotSettings = Annotated[
-    Annotated[CountSlots | TimeSlots, Field(discriminator="by")], tagged("by", "count", "time")
+    Annotated[CountSlotsSettings | TimeSlotsSettings, Field(discriminator="by")],
+    tagged("by", "count", "time"),
 ]
 
 

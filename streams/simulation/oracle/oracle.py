@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from streams.simulation.history import History, Reached, Violation
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.oracle.given import (
     Begun,
     Durable,
@@ -28,7 +28,7 @@ GRACE = 5.0
 class Oracle:
     """All checks of one history. `excuses`: faults tell there whom they excuse."""
 
-    def __init__(self, setup: Setup, repeated: Repeated, history: History) -> None:
+    def __init__(self, setup: Setup, repeated: Repeated, history: SimulatedHistory) -> None:
         self.excuses, self._setup, self._repeated, self._history = Excuses(), setup, repeated, history
         self._wire = WireReader(setup)
         self.topology = PlanLog(setup, self._wire, self.excuses, history)

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from streams.simulation.history import History, Violation
+from streams.simulation.history import SimulatedHistory, Violation
 from streams.simulation.oracle.given import (
     Begun,
     Durable,
@@ -34,7 +34,7 @@ class EdgeValue:
 class EdgeLog:
     """The releases of all edges, and what each node has published."""
 
-    def __init__(self, setup: Setup, excuses: Excuses, history: History) -> None:
+    def __init__(self, setup: Setup, excuses: Excuses, history: SimulatedHistory) -> None:
         self._setup, self._excuses, self._history = setup, excuses, history
         self.values: dict[Key, list[EdgeValue]] = {}
         self.second: set[tuple[str, str, str]] = set()  # source, target, instance with two values for a round

@@ -8,7 +8,7 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from streams.simulation.history import History, Reached, Violation
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.oracle.given import (
     Durable,
     Excuses,
@@ -137,7 +137,7 @@ class Steps:
         edges: EdgeLog,
         repeated: Repeated,
         excuses: Excuses,
-        history: History,
+        history: SimulatedHistory,
     ) -> None:
         self._setup, self._topology, self._edges = setup, topology, edges
         self._repeated, self._excuses, self._history = repeated, excuses, history

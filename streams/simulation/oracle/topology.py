@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from streams.simulation.history import History, Reached, Violation
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.oracle.given import Excuses, Setup
 from streams.simulation.oracle.wire import (
     NOTHING,
@@ -21,7 +21,7 @@ READ = 1.0
 class PlanLog:
     """The chain of valid plans. `valid` has those of each round: more than one only if plans were lost."""
 
-    def __init__(self, setup: Setup, wire: WireReader, excuses: Excuses, history: History) -> None:
+    def __init__(self, setup: Setup, wire: WireReader, excuses: Excuses, history: SimulatedHistory) -> None:
         self.last: ReadPlan | None = None
         self.valid: dict[int, list[ReadPlan]] = {}
         self._setup, self._wire, self._excuses, self._history = setup, wire, excuses, history

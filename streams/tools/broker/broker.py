@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.tools.broker.folder import SASL_TLS, TLS, Folder, Identity
-from streams.tools.broker.java import BrokerError, Misused, Say, find_jars, find_java
+from streams.tools.broker.folder import SASL_TLS, TLS, BrokerIdentity, Folder
+from streams.tools.broker.java import BrokerError, BrokerMisused, Say, find_jars, find_java
 from streams.tools.broker.launch import is_held, last_lines, launch, prepare, take
 
 DEFAULT_PORT = 19_092
@@ -76,7 +76,8 @@ def start(folder: Path, port: int | None = None, *, secure: bool = False, say: S
     `stop`, independent of this process. `port` None is the last one used, at first DEFAULT_PORT; the port
     1,000 above is used too. `say` is called before long work.
 
-    Raises Missing (Java, Maven), Misused (another folder or port is needed), BrokerError (it did not start).
+    Raises Missing (Java, Maven), BrokerMisused (another folder or port is needed),
+        BrokerError (it did not start).
     """
     place = Folder(folder.absolute())
     place.claim()
@@ -89,10 +90,10 @@ def start(folder: Path, port: int | None = None, *, secure: bool = False, say: S
             place.forget_pid()
             identity = place.identity()
             if identity is not None and secure and not identity.secure:
-                raise Misused(f"{place.path}: was made without security: --secure needs a new folder")
-            last = identity or Identity(secure, DEFAULT_PORT)
+                raise BrokerMisused(f"{place.path}: was made without security: --secure needs a new folder")
+            last = identity or BrokerIdentity(secure, DEFAULT_PORT)
             java, jars = find_java(), find_jars(say)
-            prepare(place, Identity(last.secure, port or last.port), java, jars)
+            prepare(place, BrokerIdentity(last.secure, port or last.port), java, jars)
             launched = True
             launch(place, java, jars, lock)
         finally:
@@ -138,11 +139,13 @@ def _until_ready(place: Folder) -> Broker:
 
 
 def _refuse_other(broker: Broker, port: int | None, *, secure: bool) -> Broker:
-    """Return the running broker if it fits the request. Raises Misused otherwise."""
+    """Return the running broker if it fits the request. Raises BrokerMisused otherwise."""
     if secure and not broker.secure:
-        raise Misused(f"{broker.folder}: a broker without security runs there: --secure needs a new folder")
+        raise BrokerMisused(
+            f"{broker.folder}: a broker without security runs there: --secure needs a new folder"
+        )
     if port not in (None, broker.port):
-        raise Misused(f"{broker.folder}: its broker runs on port {broker.port}: stop it first")
+        raise BrokerMisused(f"{broker.folder}: its broker runs on port {broker.port}: stop it first")
     return broker
 
 

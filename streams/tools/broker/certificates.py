@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from streams.mesh.settings.pem import lifetime
 from streams.tools.broker.folder import Folder, write_secret
-from streams.tools.broker.java import Misused
+from streams.tools.broker.java import BrokerMisused
 
 if TYPE_CHECKING:
     import trustme
@@ -43,20 +43,20 @@ def ensure_certificates(folder: Folder) -> None:
 def certify(folder: Path, user: str, output: Path) -> tuple[Pair, Path]:
     """Write a certificate for a user of the secure broker in `folder`, its key, and the CA's certificate.
 
-    Returns the paths of the pair and of the CA's. Raises Misused if no secure broker was started there, or
-    the user's name is none, OSError.
+    Returns the paths of the pair and of the CA's. Raises BrokerMisused if no secure broker was started
+    there, or the user's name is none, OSError.
     """
     place = Folder(folder.absolute())
     if not place.ca_key.exists():
-        raise Misused(f"{place.path}: has no CA: must be the folder of a broker started with --secure")
+        raise BrokerMisused(f"{place.path}: has no CA: must be the folder of a broker started with --secure")
     if (
         not user
         or not all(character.isalnum() or character in "-_." for character in user)
         or user.startswith(".")
     ):
-        raise Misused(f"{user!r}: must be a user's name, of letters, digits, - . and _")
+        raise BrokerMisused(f"{user!r}: must be a user's name, of letters, digits, - . and _")
     if user.lower() == _CA:
-        raise Misused(f"{user}: is what the CA's own certificate is called: must be another name")
+        raise BrokerMisused(f"{user}: is what the CA's own certificate is called: must be another name")
     output.mkdir(parents=True, exist_ok=True)
     pair, ca = Pair(output / f"{user}.crt", output / f"{user}.key"), output / f"{_CA}.crt"
     certificate, key = issued(_authority(place), f"{user}@localhost", user=user)

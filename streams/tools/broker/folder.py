@@ -8,14 +8,14 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from streams.tools.broker.java import Misused, deployed
+from streams.tools.broker.java import BrokerMisused, deployed
 
 ADMIN = "admin"
 CONTROLLER, SASL_TLS, TLS = 1_000, 2_000, 3_000
 """How far above the port for clients the controller listens, and a secure broker with TLS."""
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """The lasting facts of a broker, known even when it does not run."""
 
     secure: bool
@@ -83,27 +83,29 @@ class Folder:
         return self.path / "broker.pid"
 
     def claim(self) -> None:
-        """Create the folder if missing. Raises Misused if it holds anything else."""
+        """Create the folder if missing. Raises BrokerMisused if it holds anything else."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise Misused(
+            raise BrokerMisused(
                 f"{self.path}: is not a folder: must be a broker's, empty, or not there yet"
             ) from None
         if not self.lock.exists() and any(self.path.iterdir()):
-            raise Misused(f"{self.path}: holds other files: must be a broker's, empty, or not there yet")
+            raise BrokerMisused(
+                f"{self.path}: holds other files: must be a broker's, empty, or not there yet"
+            )
 
-    def identity(self) -> Identity | None:
+    def identity(self) -> BrokerIdentity | None:
         """Return the identity written last; None if no broker was created here."""
         try:
             stored = json.loads(self._identity.read_text("utf-8"))
-            return Identity(bool(stored["secure"]), int(stored["port"]))
+            return BrokerIdentity(bool(stored["secure"]), int(stored["port"]))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, KeyError, TypeError):
-            raise Misused(f"{self._identity}: is not as it was written: take another folder") from None
+            raise BrokerMisused(f"{self._identity}: is not as it was written: take another folder") from None
 
-    def write_identity(self, identity: Identity) -> None:
+    def write_identity(self, identity: BrokerIdentity) -> None:
         """Write the identity, whole or not at all; from then on the folder holds a broker."""
         new = self._identity.with_suffix(".new")
         new.write_text(json.dumps(identity._asdict()) + "\n", "utf-8")
@@ -132,7 +134,9 @@ class Folder:
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.old"))
 
-    def write_settings(self, identity: Identity, controller_port: int, controller_password: str) -> None:
+    def write_settings(
+        self, identity: BrokerIdentity, controller_port: int, controller_password: str
+    ) -> None:
         """Write the settings for a start; a secure broker's password and certificates must exist."""
         kind = "secure" if identity.secure else "plain"
         text = "".join(deployed(f"{name}.properties").read_text("utf-8") for name in ("common", kind))

@@ -45,7 +45,7 @@ def find_jars(say: Say) -> Path:
     """Return the folder of the jars, filled on the user's first call on this machine.
 
     Any number of processes may call at once: one fetches, the others wait. `say` is called before long work.
-    Raises Missing without Maven, Misused for a VERSION that is none, BrokerError if Maven fails.
+    Raises Missing without Maven, BrokerMisused for a VERSION that is none, BrokerError if Maven fails.
     """
     pom, version = deployed("pom.xml"), _version()
     kind = sha256(pom.read_bytes()).hexdigest()[:16] + (f"-{version}" if version else "")
@@ -65,7 +65,7 @@ def _version() -> str | None:
     """Return the version of Kafka that the environment names, if any."""
     version = os.environ.get(VERSION) or None
     if version is not None and not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise Misused(f"{VERSION} is {version!r}: must be a version of Kafka such as 4.1.0")
+        raise BrokerMisused(f"{VERSION} is {version!r}: must be a version of Kafka such as 4.1.0")
     return version
 
 
@@ -104,7 +104,7 @@ class Missing(BrokerError):
     """A program is missing on this machine; the text says what to install."""
 
 
-class Misused(BrokerError):
+class BrokerMisused(BrokerError):
     """The request cannot be met: another folder, port or kind is needed."""
 
 

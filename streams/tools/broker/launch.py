@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from streams.tools.broker.certificates import ensure_certificates
-from streams.tools.broker.folder import ADMIN, CONTROLLER, SASL_TLS, TLS, Folder, Identity, write_secret
-from streams.tools.broker.java import BrokerError, Misused, kafka_command
+from streams.tools.broker.folder import ADMIN, CONTROLLER, SASL_TLS, TLS, BrokerIdentity, Folder, write_secret
+from streams.tools.broker.java import BrokerError, BrokerMisused, kafka_command
 
 # the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as
 # the starter may be interrupted at that moment; the log is there first, as who finds the process id reads it
@@ -24,11 +24,11 @@ _SHELL = """/bin/sh -c 'exec >>broker.log 2>&1; echo $$ >broker.pid; exec "$@"' 
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
-    """Prepare the folder for a start. Raises Misused (ports), BrokerError (formatting)."""
+def prepare(folder: Folder, identity: BrokerIdentity, java: str, jars: Path) -> None:
+    """Prepare the folder for a start. Raises BrokerMisused (ports), BrokerError (formatting)."""
     highest = 65_535 - max(identity.ports) + identity.port
     if identity.port > highest:
-        raise Misused(
+        raise BrokerMisused(
             f"port {identity.port}: a secure broker's must be at most {highest:,}: it takes {TLS:,} above too"
         )
     for port in identity.ports:
@@ -63,7 +63,7 @@ def last_lines(log: Path) -> str:
 
 
 def _refuse_used(port: int) -> None:
-    """Raise Misused if the broker could not listen on that port."""
+    """Raise BrokerMisused if the broker could not listen on that port."""
     with socket.socket() as looking:
         looking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -72,10 +72,12 @@ def _refuse_used(port: int) -> None:
             hint = (
                 f"a broker takes its port and {CONTROLLER:,} above, a secure one {SASL_TLS:,} and {TLS:,} too"
             )
-            raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({hint})") from None
+            raise BrokerMisused(
+                f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({hint})"
+            ) from None
 
 
-def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
+def _format_once(folder: Folder, identity: BrokerIdentity, java: str, jars: Path) -> None:
     """Let Kafka format the data folder, unless an earlier start did."""
     if folder.identity() is not None:
         return

@@ -19,7 +19,7 @@ def _nothing(raw: Any, whose: Any) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ExportFormat:
     """What one kind of export writes, by whom it is for; some write nothing for a collaboration's operator.
 
     `warnings` returns what is hardly meant, a line each.
@@ -33,7 +33,7 @@ class Kind:
 
 
 def files_for(
-    mesh: Path, name: str | None, kind: Kind, *, mesh_operator: bool, code: Iterable[str] = ()
+    mesh: Path, name: str | None, kind: ExportFormat, *, mesh_operator: bool, code: Iterable[str] = ()
 ) -> tuple[Files, Iterable[str]]:
     """Return the files for the party `name`, or for the operator, and what to warn of; `code` may run there.
 

@@ -12,7 +12,7 @@ from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.export.secrets import variables, written_out
 
 
-class Kept(Mapping[str, str]):
+class UnresolvedTexts(Mapping[str, str]):
     """An environment in which each of `names`, and whatever is not set, stands for itself."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -102,14 +102,14 @@ def read_any(path: Path, code: Iterable[str] = ()) -> RawMesh | RawCollaboration
     return RawMesh(file, tree, _owns(path, tree, file))
 
 
-def _read(path: Path) -> tuple[Any, Kept]:
+def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
     """Return the file as written, and the environment to load it with."""
     tree = read_yaml(path)
     named = tuple(_brokers(path, tree))
     lines = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
     if lines:
         raise MeshFileError(lines)
-    return tree, Kept(name for brokers, _, _ in named for name in variables(brokers))
+    return tree, UnresolvedTexts(name for brokers, _, _ in named for name in variables(brokers))
 
 
 def _owns(path: Path, tree: Any, file: MeshFile | CollaborationFile) -> dict[str, Mapping[str, Any]]:

@@ -22,12 +22,12 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import FaultCounts
 from streams.runtime.kafka import reached
-from streams.runtime.process import Stop, Stopped, retry_until_reachable
+from streams.runtime.process import ProcessStopped, Stop, retry_until_reachable
 from streams.terminal.progress_bars import shown
 from streams.terminal.wording import counted
-from streams.tools.feed.feed_source import Opened, Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, Opened, opened
 from streams.tools.feed.lines import BYTES, Line, Lines, digest, encode_letter, lacking
-from streams.tools.feed.pace import FeedFailed, Pace, Waiting, most_ahead
+from streams.tools.feed.pace import FeedFailed, Interruptible, Pace, most_ahead
 from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic, feed_topic
 
 # Writes lines to a data topic with kafka-python: in order, each once, and without gaps.
@@ -71,7 +71,7 @@ class Writer:
 
     def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
         self._broker, self._node, self._topic, self._stop = broker, node, topic, stop
-        self._waiting = Waiting(stop)
+        self._waiting = Interruptible(stop)
         self.sent = self.acknowledged = 0
         self.counts = FaultCounts()
         self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
@@ -84,7 +84,7 @@ class Writer:
             raise FeedFailed(f"{broker.servers}: {error}") from None
 
     def put(self, line: Line) -> None:
-        """Write a line; a bad one becomes an empty record and a dead letter. Raises Stopped, BusError.
+        """Write a line; a bad one becomes an empty record and a dead letter. Raises ProcessStopped, BusError.
 
         Records do not wait for letters: otherwise a record's arrival time would depend on its content.
         """
@@ -102,24 +102,24 @@ class Writer:
             self._put_letter(line.number, letter)
 
     def put_again(self, letters: Iterable[bytes]) -> None:
-        """Write letters again that were lost when a feed was killed. Raises Stopped, BusError."""
+        """Write letters again that were lost when a feed was killed. Raises ProcessStopped, BusError."""
         for letter in letters:
             self._put_letter(self._topic.line, letter)
         self._until(lambda: not self._letters)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, and report it if the broker is away. Raises Stopped, BusError."""
+        """Wait, and report it if the broker is away. Raises ProcessStopped, BusError."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._waiting.sleep(min(left, 1.0))
             self.tend()
 
     def finish(self) -> None:
-        """Wait until all is acknowledged. Raises Stopped, BusError."""
+        """Wait until all is acknowledged. Raises ProcessStopped, BusError."""
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
-        """Raise the failure, if any; wait for a broker that has long been silent. Raises Stopped."""
+        """Raise the failure, if any; wait for a broker that has long been silent. Raises ProcessStopped."""
         if self._failure is not None:
             raise self._failure
         if self.acknowledged == self.sent and not self._letters:
@@ -213,11 +213,11 @@ class Fed:
     stopped: bool
 
 
-def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
+def feed(file: MeshFile, node: str, wanted: FeedOptions, stop: Stop) -> Fed:
     """Feed a node's data topic until its source ends, or until asked to stop; waits for the broker.
 
-    Raises MeshFileError if the request does not fit the source, Stopped before the first line, BusError if
-    broker or topic refuse. Acknowledged records stay in the topic.
+    Raises MeshFileError if the request does not fit the source, ProcessStopped before the first line,
+    BusError if broker or topic refuse. Acknowledged records stay in the topic.
     """
     broker = file.brokers(node).data
     source = opened(file, node, wanted)
@@ -239,8 +239,8 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
 
 
 def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, pace: Pace, stop: Stop) -> Fed:
-    """Write the lines of a source that the topic lacks, at that pace. Raises Stopped, BusError as `feed`."""
-    lines, waiting = Lines(source, topic.largest), Waiting(stop)
+    """Write the lines of a source that the topic lacks, at that pace. Raises as `feed` does."""
+    lines, waiting = Lines(source, topic.largest), Interruptible(stop)
     with waiting:
         letters = _skip(lines, topic)
     left = None if source.most is None else max(0, source.most - topic.line)
@@ -255,7 +255,7 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
                 writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
                 tell(topic.line + writer.acknowledged, writer.counts.malformed)
             writer.finish()
-    except Stopped:
+    except ProcessStopped:
         stopped = True
     finally:
         writer.close()
@@ -293,8 +293,8 @@ def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
     return letters
 
 
-def _before_end(lines: Lines, left: int | None, waiting: Waiting) -> Iterator[Line]:
-    """Yield the lines, `left` at most. Raises Stopped."""
+def _before_end(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator[Line]:
+    """Yield the lines, `left` at most. Raises ProcessStopped."""
     while left is None or left > 0:
         with waiting:
             line = next(lines, None)

@@ -22,7 +22,7 @@ TimeOf = Callable[[bytes], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FeedOptions:
     """The request, beside the mesh file.
 
     `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
@@ -56,7 +56,7 @@ class Opened:
     shift: float = 0.0
 
 
-def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
+def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     """Open the source of a node. Raises MeshFileError if it cannot be fed as requested.
 
     With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds: later

@@ -6,7 +6,7 @@ from types import TracebackType
 from streams.bus.bus import BusError
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.user_code import interrupt
-from streams.runtime.process import Stop, Stopped
+from streams.runtime.process import ProcessStopped, Stop
 
 _BURST = 0.1
 
@@ -58,8 +58,8 @@ class Pace:
         return max(0.0, delay)
 
 
-class Waiting:
-    """A context in which a signal raises Stopped, as a read from a pipe may never return.
+class Interruptible:
+    """A context in which a signal raises ProcessStopped, as a read from a pipe may never return.
 
     Outside of it a signal only sets `stop.asked`, and the next wait ends at once.
     """
@@ -80,14 +80,14 @@ class Waiting:
         self._inside = False
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. Raises Stopped."""
+        """Sleep. Raises ProcessStopped."""
         with self:
             time.sleep(seconds)
 
     def _leave(self) -> None:
         if self._inside:
             self._inside = False
-            interrupt(Stopped)
+            interrupt(ProcessStopped)
 
 
 class FeedFailed(BusError):

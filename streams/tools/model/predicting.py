@@ -144,7 +144,7 @@ _LOOKED_AT = 100
 
 
 @dataclass(slots=True)
-class LeftOut:
+class LeftOutRecords:
     """Counts all records, with the faults of those that cannot be read.
 
     `unlabelled`: the number of those that can be read without a label. `labels`: the faults of the first of
@@ -166,7 +166,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class PredictionWriter:
     """(line, prediction) of each record, None for an unreadable one; `score` if labels are known.
 
     `classes`: the names of the classes whose numbers are predicted. `left_out`: why some have no prediction,
@@ -178,13 +178,13 @@ class Predictions:
     records: list[tuple[int, float | None]]
     classes: tuple[str, ...]
     score: Score | None
-    left_out: LeftOut
+    left_out: LeftOutRecords
     ids: list[str | None] | None = None
     probabilities: list[float] | None = None
     decided: Deciding | None = None
 
 
-class Wanted(NamedTuple):
+class ShownColumns(NamedTuple):
     """What to say of a record beside its prediction: a column of it, and the class by a `threshold`."""
 
     id_column: str | None = None
@@ -199,13 +199,13 @@ def predict(
     *,
     id_column: str | None = None,
     threshold: float | None = None,
-) -> Predictions:
+) -> PredictionWriter:
     """Predict a file of records with a vector of a model file. Raises MeshFileError, UsageError.
 
     Records are read as the model says, or like the source of a node of a trusted mesh: (mesh file, node).
     `id_column`: a column to copy. `threshold`: the least probability (logistic) or score of a positive.
     """
-    file, options = ModelFile(model, read_model(model)), Wanted(id_column, threshold)
+    file, options = ModelFile(model, read_model(model)), ShownColumns(id_column, threshold)
     if mesh is None:
         return predictions(file, vector, file.source(records), file, ("source",), wanted=options)
     trusted, node = mesh
@@ -217,7 +217,7 @@ def predict(
     return predictions(file, vector, settings, trusted, path, trusted, options)
 
 
-_NOTHING = Wanted()
+_NOTHING = ShownColumns()
 
 
 @np.errstate(over="ignore")  # a score beyond all numbers is infinite
@@ -228,8 +228,8 @@ def predictions(
     refuser: Refuser,
     path: tuple[str, ...],
     trusted: MeshFile | None = None,
-    wanted: Wanted = _NOTHING,
-) -> Predictions:
+    wanted: ShownColumns = _NOTHING,
+) -> PredictionWriter:
     """Predict the records at the settings' path with the vector. Raises MeshFileError, UsageError.
 
     `refuser` is the file that holds the settings, at `path`.
@@ -241,7 +241,7 @@ def predictions(
     vector = file.model.seen(which)
     also = () if wanted.id_column is None else (wanted.id_column,)
     first, lines, decoder = records_to_predict(refuser, settings, path, also)
-    parts, ids, left_out = [], [], LeftOut()
+    parts, ids, left_out = [], [], LeftOutRecords()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)
     for line in lines:
@@ -265,7 +265,7 @@ def predictions(
     at_threshold = (
         None if wanted.threshold is None else decided(wanted.threshold, values, is_labelled, labels)
     )
-    return Predictions(
+    return PredictionWriter(
         records,
         classes,
         scored,

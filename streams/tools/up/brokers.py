@@ -16,7 +16,7 @@ from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
 from streams.tools.broker.folder import CONTROLLER
 from streams.tools.broker.java import BrokerError
-from streams.tools.feed.pace import Waiting
+from streams.tools.feed.pace import Interruptible
 from streams.tools.up.children import Backoff
 
 Fact = Callable[[str, str], None]
@@ -25,7 +25,7 @@ _HERE = {"127.0.0.1", "localhost"}
 _HIGHEST_PORT = 65_535 - CONTROLLER
 
 
-class Kept:
+class StartedBroker:
     """A development broker of this mesh; it is started again when it dies."""
 
     def __init__(self, folder: Path, port: int, fact: Fact) -> None:
@@ -65,13 +65,13 @@ class Kept:
 
 def ensure_brokers(
     file: MeshFile | CollaborationFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack
-) -> list[Kept]:
+) -> list[StartedBroker]:
     """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
 
     Returns those to be kept running. Raises MeshFileError if none is named, Denied, Unreachable, BrokerError,
     Stopped.
     """
-    started: list[Kept] = []
+    started: list[StartedBroker] = []
     for broker in named(file):
         port = startable(broker)
         folder = StateFolder(state).broker(None if broker == file.mesh_broker else port)
@@ -82,7 +82,7 @@ def ensure_brokers(
             state_text, is_started = _started(port, folder, stop, fact, closing)
             reach(broker)
             if is_started:
-                started.append(Kept(folder, port, fact))
+                started.append(StartedBroker(folder, port, fact))
                 closing.callback(started[-1].end)
         fact("broker", f"{broker.servers}: {state_text}")
     return started
@@ -131,7 +131,7 @@ def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack
     if running:
         return f"found running in {folder}, and stopped at the end", True
     fact("broker", "starting one")
-    with Waiting(stop):
+    with Interruptible(stop):
         development.start(folder, port, say=lambda line: fact("broker", line))
     return f"started in {folder}, and stopped at the end", True
 

@@ -14,7 +14,7 @@ from streams.terminal.spending import spent
 from streams.terminal.up_view import ProcessStatus, RunStatus
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
-from streams.tools.up.programs import Options, Ports, Program
+from streams.tools.up.programs import MetricsPorts, Options, Program
 from streams.tools.up.silence import Silence
 
 
@@ -39,7 +39,9 @@ class UpMesh:
     Nothing runs before the first `look`. `say` prints anything unusual; `asks` hears the nodes.
     """
 
-    def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say, asks: Asks) -> None:
+    def __init__(
+        self, file: MeshFile, options: Options, served: MetricsPorts | None, say: Say, asks: Asks
+    ) -> None:
         folder = StateFolder(options.state)
         folder.logs.mkdir(exist_ok=True)
 

@@ -16,7 +16,7 @@ from streams.tools.packed import packed
 from streams.tools.up.become import WORD
 from streams.tools.up.brokers import Fact, named, startable
 from streams.tools.up.children import Child, Say, end_all
-from streams.tools.up.programs import HIGHEST_PORT, Observing, Ports, Program
+from streams.tools.up.programs import HIGHEST_PORT, MetricsPorts, Observing, Program
 
 HERE = "127.0.0.1"
 SCRAPE = "2s"
@@ -46,7 +46,7 @@ def grafana() -> tuple[str, ...] | None:
     return None
 
 
-def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Program:
+def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path) -> Program:
     """Write Prometheus's configuration into the folder; return the program, which keeps its data there."""
     of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
     packed_folder = packed("deploy_prometheus", "deploy/prometheus")
@@ -98,7 +98,7 @@ def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path
 class Observers:
     """Their processes. Nothing runs before the first `look`."""
 
-    def __init__(self, observing: Observing, served: Ports, state: Path, say: Say) -> None:
+    def __init__(self, observing: Observing, served: MetricsPorts, state: Path, say: Say) -> None:
         state_folder = StateFolder(state)
         folder = state_folder.observe.resolve()
         for path in (folder, state_folder.logs):
@@ -136,7 +136,7 @@ class Observers:
             end_all((child,))
 
 
-def check_ports(file: MeshFile, served: Ports | None, observing: Observing | None) -> None:
+def check_ports(file: MeshFile, served: MetricsPorts | None, observing: Observing | None) -> None:
     """Raise UsageError for a port that is invalid, in use, or needed twice."""
     owners = dict(_of_brokers(file))
     for option, port in _asked_for(served, observing):
@@ -155,7 +155,7 @@ def _of_brokers(file: MeshFile) -> Iterator[tuple[int, str]]:
             yield port + CONTROLLER, f"the controller of the broker {broker.servers}"
 
 
-def _asked_for(served: Ports | None, observing: Observing | None) -> Iterator[tuple[str, int]]:
+def _asked_for(served: MetricsPorts | None, observing: Observing | None) -> Iterator[tuple[str, int]]:
     if served is not None:
         for port in (served.scheduler, *served.shared.values(), *served.private.values()):
             yield "--metrics-from", port

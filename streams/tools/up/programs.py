@@ -47,7 +47,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class MetricsPorts:
     """The ports of metrics on this machine: those of a process of nodes by its first one's name."""
 
     scheduler: int
@@ -125,7 +125,7 @@ def _split(names: Sequence[str], n: int) -> Iterator[Sequence[str]]:
         yield names[k * len(names) // n : (k + 1) * len(names) // n]
 
 
-def ports(file: MeshFile, options: Options) -> Ports | None:
+def ports(file: MeshFile, options: Options) -> MetricsPorts | None:
     """Return the ports from the first on: the scheduler's, then two a process of nodes. Raises UsageError."""
     first = options.metrics_from
     if first is None:
@@ -135,16 +135,16 @@ def ports(file: MeshFile, options: Options) -> Ports | None:
     if not 0 < first <= last <= HIGHEST_PORT:
         raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - 2 * len(names)}")
     shared = {name: first + 1 + 2 * k for k, name in enumerate(names)}
-    return Ports(first, shared, {name: port + 1 for name, port in shared.items()})
+    return MetricsPorts(first, shared, {name: port + 1 for name, port in shared.items()})
 
 
-def scheduler(file: MeshFile, served: Ports | None) -> Program:
+def scheduler(file: MeshFile, served: MetricsPorts | None) -> Program:
     """Return the scheduler."""
     metrics = () if served is None else ("--metrics", str(served.scheduler))
     return Program("scheduler", ("scheduler", str(file.path), *metrics))
 
 
-def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tuple[str, Program]]:
+def nodes(file: MeshFile, options: Options, served: MetricsPorts | None) -> Iterator[tuple[str, Program]]:
     """Yield each node whose own part is here, with its program: nodes of one process have the same."""
     for names in hosts(file, options):
         arguments = ["node", str(file.path), *names, "--state", str(options.state), *_allowing(file)]

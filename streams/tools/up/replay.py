@@ -15,7 +15,7 @@ from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
 from streams.mesh.ended_slots import has_ended
 from streams.mesh.file import MeshFile, load
-from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.folder import StateFolder, write_private
 from streams.terminal.wording import listed
@@ -33,7 +33,7 @@ def lead(file: MeshFile) -> float:
 
 def check_replay(file: MeshFile) -> None:
     """Raise MeshFileError if the mesh cannot be replayed here. Call it before anything is started."""
-    if not isinstance(file.mesh.slots, TimeSlots):
+    if not isinstance(file.mesh.slots, TimeSlotsSettings):
         raise file.refuse(("mesh", "slots", "by"), "--replay moves times: must be time", file.mesh.slots.by)
     missing = [name for name in file.mesh.nodes if name not in file.nodes]
     if missing:
@@ -64,7 +64,7 @@ def replayed(
     replayed there: its records, with its times, are still in the topics.
     """
     place, slots = StateFolder(state).replay, file.mesh.slots
-    if not isinstance(slots, TimeSlots):
+    if not isinstance(slots, TimeSlotsSettings):
         raise TypeError("check_replay comes first")
     earlier = _earlier(file, state, now, fed)
     start = earlier.start if earlier else slots.start + math.ceil(now + lead(file) - slots.start)
@@ -76,11 +76,11 @@ def replayed(
 
 def _earlier(
     file: MeshFile, state: Path, now: float, fed: Callable[[MeshFile], list[str]]
-) -> TimeSlots | None:
+) -> TimeSlotsSettings | None:
     """Return the slots of the replay that is there and goes on. Raises MeshFileError."""
     place = StateFolder(state).replay
     earlier = load(place) if place.exists() else None
-    if earlier is None or not isinstance(earlier.mesh.slots, TimeSlots):
+    if earlier is None or not isinstance(earlier.mesh.slots, TimeSlotsSettings):
         return None
     if earlier.mesh.run != file.mesh.run:
         if not any(any(StateFolder(state).journals(name)) for name in file.nodes):
@@ -101,7 +101,7 @@ def _earlier(
     return None
 
 
-def _moved(file: MeshFile, slots: TimeSlots, shift: float) -> dict[str, Any]:
+def _moved(file: MeshFile, slots: TimeSlotsSettings, shift: float) -> dict[str, Any]:
     """Return the content of the mesh file with start and records moved, and with paths from any folder."""
     folder, original = file.path.parent, read_yaml(file.path)
     tree: dict[str, Any] = dict(original)

@@ -12,12 +12,12 @@ from streams.ledger import known_spends
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
-from streams.runtime.process import Stop, Stopped, Unmendable
+from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
 from streams.terminal.report import say, say_promises
 from streams.terminal.star_view import line
 from streams.terminal.wording import counted, listed
-from streams.tools.up.brokers import Kept, ensure_brokers
+from streams.tools.up.brokers import StartedBroker, ensure_brokers
 from streams.tools.up.children import Child, end_all
 from streams.tools.up.programs import Program
 from streams.tools.up.up import alone
@@ -72,7 +72,7 @@ def run_star(
         fact("state", str(state))
         try:
             kept = ensure_brokers(file, state, stop, fact, closing)
-        except Stopped:
+        except ProcessStopped:
             return
         done = provision(file)
         made, found = sum(len(side.created) for side in done), sum(len(side.existing) for side in done)
@@ -100,7 +100,7 @@ def run_star(
 
 
 def _watch(
-    file: CollaborationFile, children: list[Child], kept: list[Kept], console: Console, stop: Stop
+    file: CollaborationFile, children: list[Child], kept: list[StartedBroker], console: Console, stop: Stop
 ) -> bool:
     """Keep all running; return whether the run is over: all have ended, or the learner cannot go on."""
     said, due, learner = "", 0.0, children[0]

@@ -17,7 +17,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
 from streams.public.watched import News
-from streams.runtime.process import Stop, Stopped
+from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import StateFolder
 from streams.terminal.report import say, say_promises
 from streams.terminal.up_view import shown, summary
@@ -25,12 +25,12 @@ from streams.terminal.wording import counted, listed
 from streams.tools.broker.launch import take
 from streams.tools.up import observers as observing
 from streams.tools.up import programs
-from streams.tools.up.brokers import Fact, Kept, ensure_brokers
+from streams.tools.up.brokers import Fact, StartedBroker, ensure_brokers
 from streams.tools.up.children import Say
 from streams.tools.up.folders import has_begun
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.observers import Observers
-from streams.tools.up.programs import Options, Ports
+from streams.tools.up.programs import MetricsPorts, Options
 from streams.tools.up.replay import check_replay, replayed
 
 PERIOD = 0.25
@@ -62,7 +62,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         fact("state", str(options.state))
         try:
             kept = ensure_brokers(file, options.state, stop, fact, closing)
-        except Stopped:
+        except ProcessStopped:
             return False
         _provision(file, fact)
         file, options = _in_time(file, options, fact)
@@ -127,7 +127,7 @@ def _provision(file: MeshFile, fact: Fact) -> None:
     fact("topics", f"made {made}, found right {found}")
 
 
-def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
+def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fact: Fact) -> None:
     """Print what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     hosts = len(programs.hosts(file, options))
@@ -152,7 +152,9 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
     fact("Ctrl-C", "ends everything in order; the same command goes on from there")
 
 
-def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitStack) -> Observers | None:
+def _observers(
+    options: Options, served: MetricsPorts | None, loud: Say, closing: ExitStack
+) -> Observers | None:
     """Return Prometheus and Grafana if requested; `closing` ends them after the mesh."""
     if options.observing is None or served is None:
         return None
@@ -163,7 +165,7 @@ def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitS
 
 def _watch(
     mesh: UpMesh,
-    kept: list[Kept],
+    kept: list[StartedBroker],
     observers: Observers | None,
     file: MeshFile,
     console: Console,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalQuery,
     LearnerStarted,
-    Notice,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
@@ -70,7 +70,7 @@ def test_who_does_not_answer_in_time_is_left_out_of_that_query_and_reported():
     machine, _ = made()
     answered(machine, 1, "ab")
     notice, journal, *_ = machine.handle(DeadlinePassed(1))
-    assert notice == Noticed(Notice.LEFT_OUT, "c", 1)
+    assert notice == Noticed(CollaborationNotice.LEFT_OUT, "c", 1)
     assert journal.record.missing == ("c",)
     assert [(one.owner, one.weight) for one in journal.record.answers] == [("a", 1 / 4), ("b", 3 / 4)]
     assert journal.record.parameters.tolist() == [-1.0, -1.0]  # the weights are n_l/n of those two
@@ -78,7 +78,10 @@ def test_who_does_not_answer_in_time_is_left_out_of_that_query_and_reported():
 
 def test_where_nobody_has_answered_it_waits_on():
     machine, _ = made()
-    assert machine.handle(DeadlinePassed(1)) == (Noticed(Notice.UNANSWERED, "l", 1), StartDeadline(1))
+    assert machine.handle(DeadlinePassed(1)) == (
+        Noticed(CollaborationNotice.UNANSWERED, "l", 1),
+        StartDeadline(1),
+    )
     assert machine.record.number == 1
 
 
@@ -104,7 +107,7 @@ def test_an_answer_in_time_or_late_ends_that():
     machine, _ = made()
     answered(machine, 1, "ab")
     machine.handle(DeadlinePassed(1))
-    assert machine.handle(response("c", 1)) == (Noticed(Notice.LATE, "c", 1),)
+    assert machine.handle(response("c", 1)) == (Noticed(CollaborationNotice.LATE, "c", 1),)
     answered(machine, 2, "ab")
     assert machine.waiting_for == ("c",)
     assert machine.record.number == 2
@@ -117,10 +120,10 @@ def test_an_answer_in_time_or_late_ends_that():
 def test_the_same_response_again_is_a_duplicate_and_another_is_evidence(after):
     machine, _ = made()
     answered(machine, 1, "abc" if after else "a")
-    assert machine.handle(response("a", 1)) == (Noticed(Notice.DUPLICATE, "a", 1),)
+    assert machine.handle(response("a", 1)) == (Noticed(CollaborationNotice.DUPLICATE, "a", 1),)
     forged = response("a", 1, value=2.0)
     notice, evidence = machine.handle(forged)
-    assert notice == Noticed(Notice.EVIDENCE, "a", 1)
+    assert notice == Noticed(CollaborationNotice.EVIDENCE, "a", 1)
     assert isinstance(evidence, ResponseEvidence)
     assert evidence.first.tolist() == [1.0, 1.0]
     if not after:
@@ -131,9 +134,9 @@ def test_the_same_response_again_is_a_duplicate_and_another_is_evidence(after):
 @pytest.mark.parametrize(
     ("arrived", "notice"),
     [
-        (response("x", 1), Notice.FOREIGN),
-        (response("a", 1, run="other"), Notice.FOREIGN),
-        (response("a", 2), Notice.EARLY),
+        (response("x", 1), CollaborationNotice.FOREIGN),
+        (response("a", 1, run="other"), CollaborationNotice.FOREIGN),
+        (response("a", 2), CollaborationNotice.EARLY),
     ],
 )
 def test_what_is_not_of_the_run_or_of_no_query_yet_is_ignored(arrived, notice):

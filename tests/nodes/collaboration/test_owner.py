@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.collaboration.events import (
+    CollaborationNotice,
     JournalResponse,
-    Notice,
     OwnerStarted,
     QueryArrived,
     QueryEvidence,
@@ -86,7 +86,7 @@ def test_the_same_query_again_gets_the_same_bytes_whoever_asks_and_draws_nothing
     first = owner.answer(1)[-1]
     for again in (query(1), query(1, instance="f" * 32)):
         notice, sent = owner.ask(again)
-        assert notice == Noticed(Notice.DUPLICATE, "l", 1)
+        assert notice == Noticed(CollaborationNotice.DUPLICATE, "l", 1)
         assert sent.response.response.tobytes() == first.response.response.tobytes()
     restarted = Asked([record.record for record in owner_records(owner)])
     assert restarted.ask(query(1))[-1].response.response.tobytes() == first.response.response.tobytes()
@@ -100,7 +100,7 @@ def owner_records(owner: Asked) -> list[JournalResponse]:
 def test_while_a_query_is_read_the_same_again_waits_for_it():
     owner = Asked()
     owner.ask(query(1))
-    assert owner.ask(query(1)) == (Noticed(Notice.DUPLICATE, "l", 1),)
+    assert owner.ask(query(1)) == (Noticed(CollaborationNotice.DUPLICATE, "l", 1),)
     assert len(owner.read(1)) == 2
 
 
@@ -112,7 +112,7 @@ def test_another_theta_for_the_same_query_is_refused_with_evidence(restart):
         owner = Asked([one.record for one in owner_records(owner)])
     forged = query(1, at=0.6)
     notice, evidence = owner.ask(forged)
-    assert notice == Noticed(Notice.CHANGED, "l", 1)
+    assert notice == Noticed(CollaborationNotice.CHANGED, "l", 1)
     assert evidence == QueryEvidence(forged, digest(np.full(D, 0.5)))
     assert owner.read(1) == ()
     assert len(owner.machine._answered) == 1
@@ -121,10 +121,10 @@ def test_another_theta_for_the_same_query_is_refused_with_evidence(restart):
 @pytest.mark.parametrize(
     ("asked", "notice"),
     [
-        (query(3), Notice.SKIPPED),
-        (query(QUERIES + 1), Notice.BEYOND),
-        (query(10**6), Notice.BEYOND),
-        (query(0), Notice.BEYOND),
+        (query(3), CollaborationNotice.SKIPPED),
+        (query(QUERIES + 1), CollaborationNotice.BEYOND),
+        (query(10**6), CollaborationNotice.BEYOND),
+        (query(0), CollaborationNotice.BEYOND),
     ],
 )
 def test_a_query_out_of_order_or_beyond_the_last_is_refused_with_evidence(asked, notice):
@@ -136,19 +136,19 @@ def test_a_query_out_of_order_or_beyond_the_last_is_refused_with_evidence(asked,
 
 @pytest.mark.parametrize("asked", [query(1, run="other"), query(1, learner="other")])
 def test_a_query_of_another_run_or_learner_is_ignored(asked):
-    assert Asked().ask(asked) == (Noticed(Notice.FOREIGN, "l", 1),)
+    assert Asked().ask(asked) == (Noticed(CollaborationNotice.FOREIGN, "l", 1),)
 
 
 def test_a_query_that_comes_meanwhile_replaces_the_one_before_and_nothing_is_charged_for_that():
     owner = Asked()
     owner.ask(query(1))
     passed, reading = owner.ask(query(2))
-    assert passed == Noticed(Notice.PASSED, "l", 1)
+    assert passed == Noticed(CollaborationNotice.PASSED, "l", 1)
     assert reading.query == 2
     assert owner.read(1) == ()  # its sum comes too late
     journal, _ = owner.read(2)
     assert (journal.record.query, journal.record.charged, owner.drawn) == (2, 1, [2])
-    assert owner.ask(query(1)) == (Noticed(Notice.PASSED, "l", 1),)
+    assert owner.ask(query(1)) == (Noticed(CollaborationNotice.PASSED, "l", 1),)
 
 
 def test_a_new_learner_cannot_restart_the_count():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nodes.collaboration.steps import Averaged, Stage, StronglyConvex, combined, weights
+from nodes.collaboration.steps import Averaged, QueryStage, StronglyConvex, combined, weights
 from nodes.geometry.constraints import L2Ball, LinfBall, Simplex
 from topology.keyed import generator
 
@@ -50,7 +50,7 @@ def test_algorithm_2_averages_as_equation_8():
 
 def test_the_average_forgets_where_it_started():
     step = Averaged(LinfBall(1, 100.0), queries=1, step=1.0)
-    stage = step.advance(Stage(1, np.array([3.0]), np.array([99.0])), np.array([0.0]))
+    stage = step.advance(QueryStage(1, np.array([3.0]), np.array([99.0])), np.array([0.0]))
     assert stage.average.item() == 3.0
 
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from streams.bus.rights import Gap, Grant, Quota, Rule, Scope, User, Wanted, gap, grants, principal
+from streams.bus.rights import DesiredUsers, Grant, GrantGap, Quota, Rule, Scope, User, gap, grants, principal
 
 EDGES = Rule("topic", "m.r.edge.a.", "prefix", ("Read", "Write"))
 BEATS = Rule("topic", "m.r.progress.a", "literal", ("Read",))
 QUOTA = Quota(1, 2, 3)
 LIMITS = QUOTA._asdict()
 A = User("a", ("node a",), (EDGES, BEATS), QUOTA)
-ON_MESH = Wanted((A,), Scope.of("m", []), tls=False)
+ON_MESH = DesiredUsers((A,), Scope.of("m", []), tls=False)
 OWN = User("a", ("node a",), (Rule("topic", "data.a", "literal", ("Read",)),), None)
-ON_DATA = Wanted((OWN,), Scope.of(None, ["a"]), tls=False)
+ON_DATA = DesiredUsers((OWN,), Scope.of(None, ["a"]), tls=False)
 
 
 def topic(name, operation="Read", pattern="literal", user="User:a", **more):
@@ -26,8 +26,8 @@ RIGHT = (
 
 
 def test_a_broker_that_is_right_has_no_gap_and_an_empty_one_lacks_everything():
-    assert gap(ON_MESH, RIGHT, {"a": LIMITS}) == Gap()
-    assert gap(ON_MESH, (), {}) == Gap(missing=RIGHT, quotas={"a": QUOTA})
+    assert gap(ON_MESH, RIGHT, {"a": LIMITS}) == GrantGap()
+    assert gap(ON_MESH, (), {}) == GrantGap(missing=RIGHT, quotas={"a": QUOTA})
     assert gap(ON_MESH, RIGHT[1:], {"a": LIMITS}).missing == RIGHT[:1]
 
 
@@ -44,7 +44,7 @@ def test_a_broker_that_is_right_has_no_gap_and_an_empty_one_lacks_everything():
     ],
 )
 def test_a_rule_that_denies_what_is_wanted_is_named_whatever_is_allowed(denial):
-    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == Gap(denied=(denial,))
+    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == GrantGap(denied=(denial,))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_rule_that_denies_what_is_wanted_is_named_whatever_is_allowed(denial):
     ],
 )
 def test_a_rule_that_denies_something_else_is_none_of_the_mesh_s_business(denial):
-    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == Gap()
+    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == GrantGap()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_quota_that_differs_is_set(there):
     ],
 )
 def test_what_the_mesh_file_does_not_give_on_a_mesh_s_topics_is_too_much_whoever_has_it(more):
-    assert gap(ON_MESH, (*RIGHT, more), {"a": LIMITS}) == Gap(excess=(more,))
+    assert gap(ON_MESH, (*RIGHT, more), {"a": LIMITS}) == GrantGap(excess=(more,))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_the_mesh_file_does_not_give_on_a_mesh_s_topics_is_too_much_whoever
     ],
 )
 def test_what_is_of_others_is_left_alone(others):
-    assert gap(ON_MESH, (*RIGHT, others), {"a": LIMITS}) == Gap()
+    assert gap(ON_MESH, (*RIGHT, others), {"a": LIMITS}) == GrantGap()
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_what_is_of_others_is_left_alone(others):
     ],
 )
 def test_a_right_for_more_than_the_mesh_is_too_much_for_its_users_and_for_everyone_but_never_taken(wide):
-    assert gap(ON_MESH, (*RIGHT, wide), {"a": LIMITS}) == Gap(wider=(wide,))
+    assert gap(ON_MESH, (*RIGHT, wide), {"a": LIMITS}) == GrantGap(wider=(wide,))
     if wide.principal == "User:a":
         other = wide._replace(principal="User:backup")
-        assert gap(ON_MESH, (*RIGHT, other), {"a": LIMITS}) == Gap(others=(other,))
+        assert gap(ON_MESH, (*RIGHT, other), {"a": LIMITS}) == GrantGap(others=(other,))
 
 
 def test_on_a_party_s_own_broker_only_what_its_nodes_have_is_the_mesh_s():
     right = topic("data.a")
-    assert gap(ON_DATA, [right, topic("data.a", "Write", user="User:application")], {}) == Gap()
+    assert gap(ON_DATA, [right, topic("data.a", "Write", user="User:application")], {}) == GrantGap()
     more = [topic("data.a", "Write"), Grant("User:a", "group", "data.a", "literal", "Delete")]
-    assert gap(ON_DATA, [right, *more], {}) == Gap(excess=tuple(more))
-    assert gap(ON_DATA, [right, topic("data.b"), topic("shop.orders", "Write")], {}) == Gap()
+    assert gap(ON_DATA, [right, *more], {}) == GrantGap(excess=tuple(more))
+    assert gap(ON_DATA, [right, topic("data.b"), topic("shop.orders", "Write")], {}) == GrantGap()
 
 
 def test_with_certificates_a_user_is_its_subject_and_has_no_password():
@@ -130,14 +130,14 @@ def test_with_certificates_a_user_is_its_subject_and_has_no_password():
     for tls in (False, True):
         assert principal("CN=x,O=y", tls=tls) == "User:CN=x,O=y"
     subject = User("CN=x", (), (BEATS,), QUOTA)
-    wanted = Wanted((A, subject), Scope.of("m", []), tls=True)
+    wanted = DesiredUsers((A, subject), Scope.of("m", []), tls=True)
     assert wanted.logins() == ()
     assert set(wanted.quotas()) == {"CN=a", "CN=x"}
-    assert Wanted((A, subject), Scope.of("m", []), tls=False).logins() == (A,)
+    assert DesiredUsers((A, subject), Scope.of("m", []), tls=False).logins() == (A,)
     assert grants("User:CN=x", [BEATS]) == (topic("m.r.progress.a", user="User:CN=x"),)
 
 
 def test_a_mesh_named_like_topics_of_data_leaves_these_to_their_owners():
-    on_mesh = Wanted((), Scope.of("data", []), tls=False)
+    on_mesh = DesiredUsers((), Scope.of("data", []), tls=False)
     earlier, others = topic("data.r.topology"), topic("data.b", "Write", user="User:b-feeder")
-    assert gap(on_mesh, (earlier, others), {}) == Gap(excess=(earlier,))
+    assert gap(on_mesh, (earlier, others), {}) == GrantGap(excess=(earlier,))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
-from streams.bus.admin import Topic, differences
+from streams.bus.admin import TopicDescription, differences
 from streams.bus.rights import node_on_data, node_on_mesh, scheduler
 from streams.bus.topic_specs import (
     LEAST_SEGMENT,
@@ -87,7 +87,7 @@ def test_what_was_spent_is_never_cut(mesh):
     spends = data_specs(mesh, "b")[-1]
     assert spends.configs["cleanup.policy"] == "compact"
     assert spends.configs["retention.bytes"] == spends.configs["retention.ms"] == "-1"
-    cut = Topic(1, spends.configs | {"cleanup.policy": "delete"})
+    cut = TopicDescription(1, spends.configs | {"cleanup.policy": "delete"})
     assert differences(spends, cut, by_time=False) == ["cleanup.policy is delete: must be compact"]
 
 
@@ -224,7 +224,7 @@ OWNED = replace(SPEC, owned=True)
     ],
 )
 def test_too_little_is_a_difference_and_more_is_none(key, value, expected):
-    topic = Topic(1, SPEC.configs | {key: value})
+    topic = TopicDescription(1, SPEC.configs | {key: value})
     assert differences(SPEC, topic, by_time=False) == ([] if expected is None else [expected])
     owned = differences(OWNED, topic, by_time=False)
     assert owned == ([expected] if expected and key == "cleanup.policy" else [])
@@ -232,7 +232,9 @@ def test_too_little_is_a_difference_and_more_is_none(key, value, expected):
 
 def test_more_room_for_records_is_a_difference_of_a_shared_topic():
     shared = replace(SPEC, shared=True)
-    wider = Topic(1, shared.configs | {"max.message.bytes": str(3 * MIB), "compression.type": "zstd"})
+    wider = TopicDescription(
+        1, shared.configs | {"max.message.bytes": str(3 * MIB), "compression.type": "zstd"}
+    )
     assert differences(shared, wider, by_time=False) == [
         "compression.type is zstd: must be uncompressed",
         f"max.message.bytes is {3 * MIB}: must be {2 * MIB}",
@@ -249,7 +251,7 @@ def test_more_room_for_records_is_a_difference_of_a_shared_topic():
     ],
 )
 def test_only_a_data_topic_may_have_partitions_and_only_by_time(spec, by_time, expected):
-    assert differences(spec, Topic(3, SPEC.configs), by_time=by_time) == expected
+    assert differences(spec, TopicDescription(3, SPEC.configs), by_time=by_time) == expected
 
 
 def test_a_node_needs_its_edges_and_nobody_elses():

@@ -2,13 +2,13 @@
 
 import pytest
 
-from streams.bus.rights import Scope, User, Wanted
+from streams.bus.rights import DesiredUsers, Scope, User
 from streams.bus.users import _check_apart
 from streams.mesh.errors import UsageError
 
 
 def wanted(*names, tls=False):
-    return Wanted(tuple(User(name, (), (), None) for name in names), Scope(), tls=tls)
+    return DesiredUsers(tuple(User(name, (), (), None) for name in names), Scope(), tls=tls)
 
 
 def test_one_password_for_two_brokers_is_refused():

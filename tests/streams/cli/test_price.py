@@ -9,7 +9,7 @@ from nodes.accounting.reuse import total
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends
 from tests.streams.cli.test_run_state import going_on, tree_of
@@ -85,7 +85,7 @@ def test_before_the_first_charge_settings_may_change(call, tmp_path, tree):
     mesh = MeshSettings.model_validate(tree["mesh"])
     owner = {"run": mesh.run, "node": "a", "digest": mesh.digest(), "horizon": mesh.horizon}
     price = Mesh(mesh).node("a").price
-    Journal(tmp_path / "state/a.journal", **owner, instance="aa" * 16, price=price).close()
+    SqliteJournal(tmp_path / "state/a.journal", **owner, instance="aa" * 16, price=price).close()
     tree["mesh"] |= {"nodes": {"a": {}, "b": {}}}
     assert call("run", written(tmp_path, tree), "--state", "state").code == 0, path
     assert told(call, tmp_path, tree)["spent"] == 4.0
@@ -148,4 +148,4 @@ def test_a_refused_journal_is_let_go_of(call, tmp_path, tree):
     mesh = MeshSettings.model_validate(tree["mesh"])
     owner = {"run": mesh.run, "node": "a", "digest": mesh.digest(), "horizon": mesh.horizon}
     with pytest.raises(JournalError, match="its mesh is tracking, not other"):
-        Journal(tmp_path / "state/a.journal", **owner, instance="aa" * 16, mesh="other")
+        SqliteJournal(tmp_path / "state/a.journal", **owner, instance="aa" * 16, mesh="other")

@@ -11,7 +11,7 @@ import pytest
 
 from streams.mesh.file import load
 from streams.records import slot_feed
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.terminal import run_end
 from tests.support.terminal import pretend
 
@@ -290,7 +290,7 @@ def test_a_journal_that_is_open_elsewhere_is_refused(call, mesh, tmp_path):
     call("run", mesh, "--state", "state")
     life = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
     digest = load(mesh).digest()
-    with Journal(tmp_path / "state" / "a.journal", digest=digest, **life):
+    with SqliteJournal(tmp_path / "state" / "a.journal", digest=digest, **life):
         outcome = call("run", mesh, "--state", "state")
     assert (outcome.code, outcome.out) == (2, "")
     assert "another process has the journal" in outcome.err

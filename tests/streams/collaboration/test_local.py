@@ -6,7 +6,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from nodes.collaboration.events import Notice
+from nodes.collaboration.events import CollaborationNotice
 from nodes.collaboration.steps import combined, weights
 from nodes.losses.gradients import slot_gradients
 from nodes.privacy.private import Private
@@ -88,7 +88,7 @@ def test_owners_that_answered_before_the_learner_lost_its_journal_give_the_same_
     again, _, spent, notices = run(written(tmp_path), folder)
     assert everything(again) == everything(record)
     assert spent == {"a": 5, "b": 5, "c": 5}
-    assert notices == {Notice.DUPLICATE: 15}
+    assert notices == {CollaborationNotice.DUPLICATE: 15}
 
 
 @pytest.mark.parametrize("answered", [0, 2])

@@ -12,7 +12,7 @@ from streams.live.node_process import NodeProcess
 from streams.live.serving import Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
-from streams.runtime.process import Stop, Stopped
+from streams.runtime.process import ProcessStopped, Stop
 from tests.support.brokers import free_port, free_ports
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics, scraped
@@ -93,7 +93,7 @@ def test_pages_of_the_data_stream_that_others_reach_are_warned_of(tmp_path, capl
     process = NodeProcess(loaded(tmp_path, tree), ["a"], NodeOptions(tmp_path, web=(host, 6066)))
     with Stop() as stop:
         stop.asked.set()
-        with pytest.raises(Stopped):
+        with pytest.raises(ProcessStopped):
             process.run(stop)
     said = [f"Faust's pages tell about the data, and {host}:6066 is open to others"]
     assert [

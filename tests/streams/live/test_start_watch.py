@@ -15,7 +15,7 @@ from streams.live.start_watch import StartWatch
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.kafka import reached
 from streams.runtime.liveness import Pulse
-from streams.runtime.process import ServiceManager, Stop, Stopped, retry_until_reachable
+from streams.runtime.process import ProcessStopped, ServiceManager, Stop, retry_until_reachable
 from tests.support.forked import Forked, command
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file
@@ -58,7 +58,7 @@ def test_a_start_may_wait_for_its_broker_as_long_as_it_is_away(stop, now, way, m
         raise Unreachable("away")
 
     monkeypatch.setattr(logs, "reach", reach)
-    with StartWatch(stop, LOG, LIMIT, lambda: ended.append("ended")), pytest.raises(Stopped):
+    with StartWatch(stop, LOG, LIMIT, lambda: ended.append("ended")), pytest.raises(ProcessStopped):
         way(AWAY, stop)
     assert (len(asked), ended) == (8, [])
 

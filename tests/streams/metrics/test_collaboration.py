@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.collaboration.events import Notice
+from nodes.collaboration.events import CollaborationNotice
 from nodes.protocol import Noticed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from tests.support.collaborations import written
@@ -20,7 +20,11 @@ def owner(tmp_path):
 
 @pytest.mark.parametrize(
     ("notice", "reason"),
-    [(Notice.CHANGED, "changed"), (Notice.SKIPPED, "skipped"), (Notice.BEYOND, "beyond")],
+    [
+        (CollaborationNotice.CHANGED, "changed"),
+        (CollaborationNotice.SKIPPED, "skipped"),
+        (CollaborationNotice.BEYOND, "beyond"),
+    ],
 )
 def test_a_refused_query_is_counted_by_its_reason(owner, notice, reason):
     assert value(owner.shared, "queries_refused_total", reason=reason) == 0  # there from the start
@@ -33,7 +37,7 @@ REASONS = ("changed", "skipped", "beyond")
 
 
 def test_a_query_asked_again_is_no_refusal(owner):
-    owner.noticed(Noticed(Notice.DUPLICATE, "l", 1))
+    owner.noticed(Noticed(CollaborationNotice.DUPLICATE, "l", 1))
     assert {value(owner.shared, "queries_refused_total", reason=one) for one in REASONS} == {0}
 
 
@@ -44,10 +48,10 @@ def test_an_owner_shows_what_it_has_spent_of_what_it_may_spend(owner):
 
 def test_the_learner_counts_by_owner_who_was_left_out_and_who_answered_twice():
     learner = LearnerMetrics("small", "l", ("a", "b"), 5, 0, connected=lambda: True)
-    learner.noticed(Noticed(Notice.LEFT_OUT, "a", 1))
-    learner.noticed(Noticed(Notice.LEFT_OUT, "a", 2))
-    learner.noticed(Noticed(Notice.EVIDENCE, "b", 2))
-    learner.noticed(Noticed(Notice.LATE, "a", 2))
+    learner.noticed(Noticed(CollaborationNotice.LEFT_OUT, "a", 1))
+    learner.noticed(Noticed(CollaborationNotice.LEFT_OUT, "a", 2))
+    learner.noticed(Noticed(CollaborationNotice.EVIDENCE, "b", 2))
+    learner.noticed(Noticed(CollaborationNotice.LATE, "a", 2))
     left_out = [value(learner.shared, "owner_left_out_total", owner=owner) for owner in "ab"]
     twice = [value(learner.shared, "owner_evidence_total", owner=owner) for owner in "ab"]
     assert (left_out, twice) == ([2, 0], [0, 1])

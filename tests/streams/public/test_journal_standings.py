@@ -6,7 +6,7 @@ import pytest
 from nodes.machine.journal import JournalRecord
 from nodes.values import Release
 from streams.public.progress import WINDOW, Course, Progress, progress
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.terminal.spending import spent
 
 
@@ -29,7 +29,7 @@ def record(round):
 def test_a_journal_tells_where_its_node_stands_while_it_is_written(tmp_path):
     assert progress(tmp_path, "a") is None
     identity = {"run": "run-1", "node": "a", "digest": bytes(16), "instance": "0" * 32, "horizon": 4}
-    with Journal(tmp_path / "a.journal", **identity) as journal:
+    with SqliteJournal(tmp_path / "a.journal", **identity) as journal:
         assert progress(tmp_path, "a") is None
         for round in (2, 3):
             journal.append(record(round))

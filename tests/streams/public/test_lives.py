@@ -15,7 +15,7 @@ from nodes.accounting.reuse import total
 from nodes.machine.journal import JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.spend_file import read_spends, write_spends
 from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
 from tests.support.accounts import mesh_file
@@ -44,7 +44,7 @@ class Folder:
         if self.journal is not None:
             return
         put_aside(self.state, "a", self.mesh.run)
-        self.journal = Journal(
+        self.journal = SqliteJournal(
             self.state / "a.journal",
             run=self.mesh.run,
             node="a",

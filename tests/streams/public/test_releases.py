@@ -7,7 +7,7 @@ from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.public.audit_releases import EdgeRelease, Kind, Source, audit_releases
+from streams.public.audit_releases import EdgeRelease, FindingKind, ReleaseSource, audit_releases
 from tests.support.meshes import changed, counted_ids, ignore, loaded
 from topology.plans import Member, Plan
 
@@ -27,7 +27,7 @@ def told(round, source="a", target="b", instance=ONE, *, exact=False, simulated=
 
 
 def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=True, charged=None):
-    sources = {name: Source(protected, last) for name in "abc"}
+    sources = {name: ReleaseSource(protected, last) for name in "abc"}
     given = {"horizon": horizon, "exact_noise": exact_noise, "charged": charged}
     return audit_releases(plans, tellings, sources, **given)
 
@@ -51,14 +51,14 @@ def test_charges_are_never_fewer_than_the_releases_with_noise(charges, wrong):
     tellings = [FIRST, told(2), told(2, target="c"), told(3), told(4, "b")]
     found = audit(PLANS, tellings, charged={"a": charges, "b": 1})
     assert [(one.kind, one.source, one.round) for one in found.findings] == [
-        (Kind.UNCHARGED, "a", round) for round in wrong
+        (FindingKind.UNCHARGED, "a", round) for round in wrong
     ]
     assert audit(PLANS, tellings, charged={"a": 0, "b": 0}, protected=False).findings == ()
 
 
 def test_a_second_value_is_told_with_its_edges():
     (found,) = audit(PLANS, [told(2), told(2, target="c", value=b"y"), told(2, target="d")]).findings
-    assert (found.kind, found.source, found.round, found.instance) == (Kind.SECOND_VALUE, "a", 2, ONE)
+    assert (found.kind, found.source, found.round, found.instance) == (FindingKind.SECOND_VALUE, "a", 2, ONE)
     assert found.edges == ("b", "c", "d")
     assert found.detail == "2 values: to b, d; to c"
 
@@ -66,13 +66,13 @@ def test_a_second_value_is_told_with_its_edges():
 def test_a_round_that_is_not_planned():
     plans = [plan(1), plan(2), plan(5, follows=2)]
     tellings = [told(3), told(5), told(6)]
-    assert kinds(plans, tellings) == [(Kind.UNPLANNED, "a", 3), (Kind.UNPLANNED, "a", 6)]
-    assert kinds([], [FIRST]) == [(Kind.UNPLANNED, "a", 1)]
+    assert kinds(plans, tellings) == [(FindingKind.UNPLANNED, "a", 3), (FindingKind.UNPLANNED, "a", 6)]
+    assert kinds([], [FIRST]) == [(FindingKind.UNPLANNED, "a", 1)]
 
 
 def test_of_two_plans_of_a_round_the_first_counts():
     assert kinds([plan(1), plan(2), plan(2, a=TWO), plan(3)], [told(2), told(3)]) == []
-    assert kinds([plan(1), plan(2, a=TWO), plan(2)], [told(2)]) == [(Kind.UNNAMED, "a", 2)]
+    assert kinds([plan(1), plan(2, a=TWO), plan(2)], [told(2)]) == [(FindingKind.UNNAMED, "a", 2)]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_of_two_plans_of_a_round_the_first_counts():
 )
 def test_an_instance_that_the_plan_does_not_name(planned, said):
     (found,) = audit([plan(1), planned], [told(2)]).findings
-    assert (found.kind, found.detail) == (Kind.UNNAMED, said)
+    assert (found.kind, found.detail) == (FindingKind.UNNAMED, said)
 
 
 def test_exact_is_right_in_the_first_plan_of_the_run_alone():
-    assert kinds(PLANS, [FIRST, told(2, exact=True)]) == [(Kind.EXACT, "a", 2)]
+    assert kinds(PLANS, [FIRST, told(2, exact=True)]) == [(FindingKind.EXACT, "a", 2)]
     late = [plan(7, follows=0), plan(8)]
     assert kinds(late, [told(7, exact=True), told(8)]) == []
 
@@ -97,9 +97,9 @@ def test_exact_is_right_in_the_first_plan_of_the_run_alone():
 def test_exact_is_right_after_a_round_of_listening_as_this_instance():
     plans = [plan(1), plan(2, listeners="a", a=TWO), plan(3, a=TWO), plan(4, a=TWO)]
     told_by = [told(round, instance=TWO, exact=True) for round in (3, 4)]
-    assert kinds(plans, told_by) == [(Kind.EXACT, "a", 4)]
+    assert kinds(plans, told_by) == [(FindingKind.EXACT, "a", 4)]
     other = [plan(1), plan(2, listeners="a", a=ONE), plan(3, a=TWO)]
-    assert kinds(other, told_by[:1]) == [(Kind.EXACT, "a", 3)]
+    assert kinds(other, told_by[:1]) == [(FindingKind.EXACT, "a", 3)]
 
 
 def test_exact_is_right_for_what_was_made_after_the_last_learning_round():
@@ -107,8 +107,8 @@ def test_exact_is_right_for_what_was_made_after_the_last_learning_round():
     plans = [plan(1), plan(2), plan(3), plan(5, follows=3), plan(6, follows=5)]
     tellings = [FIRST, told(2), told(3), told(5), told(6, exact=True)]
     assert kinds(plans, tellings, last=3) == []
-    assert kinds(plans, tellings, last=5) == [(Kind.EXACT, "a", 6)]
-    assert kinds(plans, tellings) == [(Kind.EXACT, "a", 6)]
+    assert kinds(plans, tellings, last=5) == [(FindingKind.EXACT, "a", 6)]
+    assert kinds(plans, tellings) == [(FindingKind.EXACT, "a", 6)]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_exact_is_right_for_what_was_made_after_the_last_learning_round():
     ],
 )
 def test_noise_where_none_may_be_drawn(plans, one, last):
-    assert kinds(plans, [one], last=last) == [(Kind.DRAWN, "a", one.round)]
+    assert kinds(plans, [one], last=last) == [(FindingKind.DRAWN, "a", one.round)]
 
 
 def test_of_a_node_that_protects_nothing_exact_says_nothing():
@@ -128,7 +128,7 @@ def test_of_a_node_that_protects_nothing_exact_says_nothing():
 
 
 def test_simulated_noise_is_wrong_where_the_file_says_exact():
-    assert kinds(PLANS, [told(2, simulated=True)]) == [(Kind.SIMULATED, "a", 2)]
+    assert kinds(PLANS, [told(2, simulated=True)]) == [(FindingKind.SIMULATED, "a", 2)]
     assert kinds(PLANS, [told(2, simulated=True)], exact_noise=False) == []
 
 
@@ -139,7 +139,7 @@ def test_rounds_whose_plans_are_gone_are_not_judged_and_still_compared():
     found = audit(plans, bad)
     assert [one.round for one in found.findings] == [15, 20]
     assert found.unjudged == 2
-    assert kinds(plans, [told(5), told(5, value=b"y")]) == [(Kind.SECOND_VALUE, "a", 5)]
+    assert kinds(plans, [told(5), told(5, value=b"y")]) == [(FindingKind.SECOND_VALUE, "a", 5)]
     assert audit(plans[:2], [told(12, exact=True)]).unjudged == 1
 
 
@@ -163,7 +163,9 @@ def audited(mesh):
     sources = {}
     for name, node in mesh.parts.nodes.items():
         learner = node.learner
-        sources[name] = Source(learner.mechanism.epsilon is not None, learner.ledger.last_learning_round)
+        sources[name] = ReleaseSource(
+            learner.mechanism.epsilon is not None, learner.ledger.last_learning_round
+        )
     charged = {name: node.journal.records()[-1].charged for name, node in mesh.nodes.items()}
     given = {"horizon": mesh.parts.horizon, "exact_noise": False, "charged": charged}
     return audit_releases(*heard(mesh), sources, **given)

@@ -25,7 +25,7 @@ from streams.records.faults import json_fault
 from streams.records.parquet import parquet_columns, parquet_lines
 from streams.records.passes import number_chunks
 from streams.records.sources import check_source, held_out, open_source
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written
@@ -85,7 +85,7 @@ def seen(file):
     check_source(file, "b")
     source = open_source(file, "b", 0)
     decoded = [plain(source.decoder.decode(record.value)) for record in source.records]
-    fed = Lines(opened(file, "b", Wanted()), 1 << 30)
+    fed = Lines(opened(file, "b", FeedOptions()), 1 << 30)
     assert [line.bad is None for line in fed] == [pair is not None for pair in decoded]
     _, labels = held_out(file)
     assert labels.tolist() == [pair[-1] for pair in decoded if pair is not None]

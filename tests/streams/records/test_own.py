@@ -10,7 +10,7 @@ import pytest
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import decoder, open_source
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from tests.support.commands import Commands
 from tests.support.meshes import changed, loaded, written
 
@@ -102,7 +102,7 @@ def test_the_records_of_a_node(module, tmp_path):
 
 def test_no_file_is_fed_in_its_place(module, tmp_path):
     with pytest.raises(MeshFileError, match=r"nodes.a.source: must have the kind and schema of x.csv"):
-        opened(loaded(tmp_path, tree(f"{module}:Meter")), "a", Wanted("x.csv"))
+        opened(loaded(tmp_path, tree(f"{module}:Meter")), "a", FeedOptions("x.csv"))
 
 
 def test_take_and_shuffle_are_as_for_files(module, tmp_path):
@@ -194,9 +194,9 @@ def test_it_is_checked_and_fed(module, tmp_path, capsys):
     outcome = call("check", written(tmp_path, tree(f"{module}:Text")), "--code", f"{module}:Text")
     assert (outcome.code, outcome.err.count("TypeError")) == (2, 3)
     file = loaded(tmp_path, tree(f"{module}:Meter"))
-    assert len(list(opened(file, "a", Wanted()).source.records)) == 30
+    assert len(list(opened(file, "a", FeedOptions()).source.records)) == 30
     with pytest.raises(MeshFileError, match="--timestamps needs records that have a time"):
-        opened(file, "a", Wanted(timestamps=True))
+        opened(file, "a", FeedOptions(timestamps=True))
 
 
 LEAVING = """

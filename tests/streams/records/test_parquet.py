@@ -13,7 +13,7 @@ from streams.mesh.file import load
 from streams.records import parquet
 from streams.records.parquet import NotParquet, parquet_columns, parquet_lines
 from streams.records.sources import held_out, open_source
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from tests.support.meshes import changed, written
 from tests.support.sources import mesh_of, write_parquet
 
@@ -186,10 +186,10 @@ def test_held_out_records_and_a_feed_are_those_of_json_lines(tmp_path, monkeypat
     (rows, labels), (others, other_labels) = map(held_out, files[1:] * 2)
     assert labels.tolist() == other_labels.tolist() == [1, 3]
     assert rows.tolist() == others.tolist()
-    fed = opened(files[1], "b", Wanted()).source
+    fed = opened(files[1], "b", FeedOptions()).source
     assert [fed.decoder.decode(record.value) is None for record in fed.records] == [False, True, False]
 
 
 def test_a_feed_takes_no_parquet_from_standard_input(tmp_path):
     with pytest.raises(MeshFileError, match="standard input holds lines: must be csv or json-lines"):
-        opened(mesh_file(tmp_path), "b", Wanted(path="-"))
+        opened(mesh_file(tmp_path), "b", FeedOptions(path="-"))

@@ -37,7 +37,7 @@ from streams.mesh.settings.schema import (
     SparseLabelSettings,
 )
 from streams.records.sources import held_out, open_source
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
 from tests.support.meshes import changed, loaded
 from tests.support.sources import mesh_of, write_parquet
@@ -280,7 +280,7 @@ def contents(file, content: bytes, monkeypatch) -> Slots:
     found: Slots = {}
     for name, own in file.nodes.items():
         monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
-        lines = Lines(opened(file, name, Wanted()), 1 << 20)
+        lines = Lines(opened(file, name, FeedOptions()), 1 << 20)
         sent = {"feed": [(line.timestamp, line.value) for line in lines]}
         if own.source.path != "-":  # `run` refuses it
             sent["run"] = [(record.timestamp, record.value) for record in open_source(file, name, 0).records]

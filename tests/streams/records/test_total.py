@@ -14,7 +14,7 @@ from streams.records.observed import observed, truth
 from streams.records.record import SparseRow
 from streams.records.sources import decoder, held_out, open_source
 from streams.records.sparse import LibsvmDecoder
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
 from streams.tools.model.predicting import ModelFile, predictions
 from tests.support.commands import Commands
@@ -97,7 +97,7 @@ def test_held_out_records_are_read_alike(tmp_path, monkeypatch, kind):
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_feed_says_why_it_is_a_dead_letter(tmp_path, monkeypatch, kind):
     file = mesh_of(tmp_path, monkeypatch, kind, max_record_bytes=3)
-    wanted = Wanted(records=2) if kind == "localisation" else Wanted()
+    wanted = FeedOptions(records=2) if kind == "localisation" else FeedOptions()
     said = {
         str(line.bad) for _, line in zip(range(2), Lines(opened(file, "b", wanted), 1 << 20), strict=False)
     }

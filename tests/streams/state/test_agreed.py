@@ -3,7 +3,7 @@ import json
 import pytest
 
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import differing
 
 LIFE = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
@@ -32,11 +32,11 @@ def test_a_journal_names_which_of_its_settings_differ(tmp_path):
     path = tmp_path / "a.journal"
     mine, others = bytes(16), b"x" * 16
     for _ in range(2):
-        with Journal(path, digest=mine, agreed='{"horizon": 32}', **LIFE):
+        with SqliteJournal(path, digest=mine, agreed='{"horizon": 32}', **LIFE):
             pass
     with pytest.raises(JournalError, match=r"its digest is 0{32}, not (78){16}: other settings"):
-        Journal(path, digest=others, **LIFE)
+        SqliteJournal(path, digest=others, **LIFE)
     with pytest.raises(
         JournalError, match="its horizon is 32, not 16: other settings of the mesh need a new run"
     ):
-        Journal(path, digest=others, agreed='{"horizon": 16}', **LIFE)
+        SqliteJournal(path, digest=others, agreed='{"horizon": 16}', **LIFE)

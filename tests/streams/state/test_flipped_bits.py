@@ -14,15 +14,15 @@ from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.values import Average
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party
+from streams.state.party_journal import RunParty
 from streams.state.secret import wipe
 
 LIFE = {"run": "r", "node": "a", "digest": bytes(4), "instance": "5a" * 4, "horizon": 2, "agreed": '{"x":1}'}
-PARTY = Party("m", "r", "a", bytes(4), '{"x":1}')
+PARTY = RunParty("m", "r", "a", bytes(4), '{"x":1}')
 SET = RecordSet('{"s":1}', (("bytes", 81),), 120)
 FREE = bytes(24)  # so many zero bytes are no part of a row
 
@@ -47,7 +47,7 @@ def record(number):
 
 
 def node_journal(path):
-    with Journal(path, **LIFE) as journal:
+    with SqliteJournal(path, **LIFE) as journal:
         for number in (1, 2, 3):
             draws = np.arange(number, 0, -1, dtype=np.int64)[:2, None]
             journal.append(record(number), Secret("band", Private(draws)))
@@ -249,10 +249,10 @@ def test_a_journal_of_which_no_draws_are_left_by_its_own_process_is_whole(tmp_pa
         if end == "wiped":
             wipe(path)
         else:
-            with Journal(path, **LIFE) as journal:
+            with SqliteJournal(path, **LIFE) as journal:
                 journal.forget_secret()
                 journal.append(record(4))
-        with JournalReader(path) as reader, Journal(path, **LIFE) as journal:
+        with JournalReader(path) as reader, SqliteJournal(path, **LIFE) as journal:
             assert reader.records() == journal.records()
             assert journal.secret() is None
 
@@ -260,12 +260,12 @@ def test_a_journal_of_which_no_draws_are_left_by_its_own_process_is_whole(tmp_pa
 def test_what_is_pardoned_pruned_or_begun_anew_is_whole(tmp_path):
     path = tmp_path / "a.journal"
     for number in range(1, 9):  # rows are pruned, and each process goes on from another's
-        with Journal(path, **LIFE) as journal:
+        with SqliteJournal(path, **LIFE) as journal:
             journal.append(record(number))
             if number % 2:
                 assert journal.pardon("b") == ("cc",)
                 assert journal.pardon("b") == ()
-    with Journal(path, **LIFE) as journal:
+    with SqliteJournal(path, **LIFE) as journal:
         assert [one.round for one in journal.records()] == [6, 7, 8]
         journal.renew("6b" * 4)
         journal.append(record(9))
@@ -280,7 +280,7 @@ def test_no_checksum_of_a_draw_outlives_it(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         draws = connection.execute("SELECT checksum FROM secret_draws").fetchall()
         averages = connection.execute("SELECT checksum FROM average").fetchall()
-    with Journal(path, **LIFE) as journal:
+    with SqliteJournal(path, **LIFE) as journal:
         for number in (4, 5, 6):
             journal.append(record(number), None)
     for (gone,) in (*draws, *averages):

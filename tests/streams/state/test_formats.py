@@ -6,18 +6,18 @@ from contextlib import closing
 import pytest
 
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import SCHEMA
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party
+from streams.state.party_journal import RunParty
 
 INSTANCE = "1" * 32
 LIFE = {"run": "run-1", "node": "a", "digest": bytes(16), "instance": INSTANCE, "horizon": 4}
-PARTY = Party("mesh", "run-1", "a", bytes(16))
+PARTY = RunParty("mesh", "run-1", "a", bytes(16))
 OPENERS = {
-    "a node's journal": (lambda path: Journal(path, **LIFE), JournalReader),
+    "a node's journal": (lambda path: SqliteJournal(path, **LIFE), JournalReader),
     "the journal of a collaboration's owner": (
         lambda path: OwnerJournal.opened(path, PARTY, INSTANCE),
         OwnerJournal.read,

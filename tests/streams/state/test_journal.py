@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import SCHEMA, JournalLocked
 from streams.state.journal_reader import JournalReader
 from streams.state.memory_journal import MemoryJournal
@@ -53,7 +53,7 @@ def same(one, other):
 
 
 def opened(path, **changes):
-    return Journal(path, **(OWNER | changes))
+    return SqliteJournal(path, **(OWNER | changes))
 
 
 def of_kind(kind, folder):

@@ -17,9 +17,9 @@ from streams.state.journal_file import JournalLocked
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party
+from streams.state.party_journal import RunParty
 
-PARTY = Party("lending", "first", "bank-a", bytes(range(16)), '{"queries":3}')
+PARTY = RunParty("lending", "first", "bank-a", bytes(range(16)), '{"queries":3}')
 LIFE = "aa" * 16
 SET = RecordSet('{"source":{"kind":"csv"}}', (("bytes", 812),), 12000)
 KINDS = {"owner": OwnerJournal, "learner": LearnerJournal}
@@ -166,7 +166,7 @@ def test_the_journal_of_another_is_refused(tmp_path, kind, changes, text):
     values = {name: getattr(PARTY, name) for name in PARTY.__dataclass_fields__}
     opened(kind, tmp_path / "j").close()
     with pytest.raises(JournalError, match=text):
-        opened(kind, tmp_path / "j", Party(**(values | changes)))
+        opened(kind, tmp_path / "j", RunParty(**(values | changes)))
 
 
 @kinds

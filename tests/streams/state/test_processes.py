@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import JournalLocked
 from streams.state.journal_reader import JournalReader
 
@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from nodes.values import Average
 from nodes.machine.journal import JournalRecord
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 
 owner = {"run": "r", "node": "a", "digest": bytes(16), "instance": "ab" * 16, "horizon": 4}
-journal = Journal(Path(sys.argv[1]), **owner)
+journal = SqliteJournal(Path(sys.argv[1]), **owner)
 last = max((kept.round for kept in journal.records()), default=0)
 print("open", flush=True)
 """
@@ -44,7 +44,7 @@ def start(program, path):
 
 
 def opened(path):
-    return Journal(path, run="r", node="a", digest=bytes(16), instance="ab" * 16, horizon=4)
+    return SqliteJournal(path, run="r", node="a", digest=bytes(16), instance="ab" * 16, horizon=4)
 
 
 def test_another_process_is_turned_away_and_a_dead_one_is_not_in_the_way(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from streams.state import secret, spends
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_file import JournalLocked
 from streams.state.journal_reader import JournalReader
 from streams.state.spend_file import read_spends
@@ -19,7 +19,9 @@ ROUNDS = 6
 
 
 def opened(folder, run="r1"):
-    return Journal(folder / "a.journal", run=run, node="a", digest=bytes(16), instance="aa" * 16, horizon=4)
+    return SqliteJournal(
+        folder / "a.journal", run=run, node="a", digest=bytes(16), instance="aa" * 16, horizon=4
+    )
 
 
 def written(folder, dimension=3):

@@ -13,7 +13,7 @@ from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened as look
 from streams.state import secret as module
 from streams.state.folder import JournalError
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.memory_journal import MemoryJournal
 
@@ -22,7 +22,7 @@ BANDS = 4
 
 
 def opened(path, instance="aa" * 16, horizon=HORIZON):
-    return Journal(path, run="r", node="a", digest=bytes(16), instance=instance, horizon=horizon)
+    return SqliteJournal(path, run="r", node="a", digest=bytes(16), instance=instance, horizon=horizon)
 
 
 def of_kind(kind, folder):
@@ -178,10 +178,10 @@ import numpy as np
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 
 owner = {"run": "r", "node": "a", "digest": bytes(16), "instance": "ab" * 16, "horizon": 4}
-journal = Journal(Path(sys.argv[1]), **owner)
+journal = SqliteJournal(Path(sys.argv[1]), **owner)
 last = max((kept.round for kept in journal.records()), default=0)
 print("open", flush=True)
 while True:

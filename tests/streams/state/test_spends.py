@@ -10,7 +10,7 @@ import pytest
 from nodes.accounting.spends import TIME, Data, Span, Spend
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal
+from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.spend_file import Damaged, from_line, keep_spends, read_spends, to_line, write_spends
 from streams.state.spends import all_spends, put_aside
@@ -22,7 +22,7 @@ SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span(
 def journal(folder, run, charged, *, node="east", end=40, name=None, life="aa" * 16):
     """The journal of a life that has stepped `charged` rounds."""
     path = folder / (name or f"{node}.journal")
-    made = Journal(path, run=run, node=node, digest=bytes(16), instance=life, horizon=4)
+    made = SqliteJournal(path, run=run, node=node, digest=bytes(16), instance=life, horizon=4)
     with made:
         made.append(
             JournalRecord(

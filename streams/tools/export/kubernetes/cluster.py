@@ -51,7 +51,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterPlace:
     """The namespace of a party, or of the operator, in which its objects are; `mesh`: as a label."""
 
     namespace: str

@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.tools.export.kubernetes.cluster import NODE, OWNER_PORT, SHARED_PORT, Cluster, Object, Place
+from streams.tools.export.kubernetes.cluster import (
+    NODE,
+    OWNER_PORT,
+    SHARED_PORT,
+    Cluster,
+    ClusterPlace,
+    Object,
+)
 from streams.tools.export.kubernetes.network import policy
 from streams.tools.export.kubernetes.pods import ACCOUNT, ANY, MESH_FILE, STATE, config_map, container, pod
 from streams.tools.export.process_file import ProcessFile
@@ -16,7 +23,7 @@ _KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StatefulProcess:
     """A process: `kind` is its command, `arguments` what follows the mesh file, `name` all its objects'.
 
     `memory` (MiB) and `storage` (GiB) are what it asks for; `ports`: those of its brokers; `private`: it has
@@ -35,7 +42,7 @@ class Kept:
     records: bool = False
     code: tuple[str, ...] = ()
 
-    def objects(self, place: Place, cluster: Cluster) -> list[Object]:
+    def objects(self, place: ClusterPlace, cluster: Cluster) -> list[Object]:
         """Return its objects. Raises UsageError if its mesh file is too long."""
         selector = {NODE: self.name.removeprefix(f"{self.kind}-")}
         labels = place.labels(self.kind, **selector)
@@ -90,12 +97,12 @@ class Kept:
         return [self.kind, *options, *(["--"] if dashed else []), MESH_FILE, *self.arguments]
 
 
-def account(place: Place) -> Object:
+def account(place: ClusterPlace) -> Object:
     """Return the account of all pods, which has no rights."""
     return place.made("v1:ServiceAccount", ACCOUNT, {"automountServiceAccountToken": False})
 
 
-def disruption(place: Place, component: str) -> Object:
+def disruption(place: ClusterPlace, component: str) -> Object:
     """Return the PodDisruptionBudget of a kind of process: one at a time."""
     spec = {
         "maxUnavailable": 1,

@@ -6,7 +6,7 @@ from typing import Any
 from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
 from streams.tools.export.kubernetes import kafka, names
-from streams.tools.export.kubernetes.cluster import Cluster, Object, Place, made
+from streams.tools.export.kubernetes.cluster import Cluster, ClusterPlace, Object, made
 from streams.tools.export.kubernetes.network import local_servers
 from streams.tools.export.kubernetes.nodes import of_party
 from streams.tools.export.kubernetes.scheduler import of_scheduler
@@ -71,19 +71,19 @@ def _sides(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> 
         yield {"mesh": raw.mesh_broker()}
 
 
-def _place(raw: RawMesh | RawCollaboration, party: str | None) -> Place:
+def _place(raw: RawMesh | RawCollaboration, party: str | None) -> ClusterPlace:
     mesh = raw.file.mesh.name
-    return Place(names.namespace(mesh, party), names.label(mesh))
+    return ClusterPlace(names.namespace(mesh, party), names.label(mesh))
 
 
-def _watched(place: Place, *, owned: bool) -> dict[str, list[Object]]:
+def _watched(place: ClusterPlace, *, owned: bool) -> dict[str, list[Object]]:
     return {
         "monitoring.yaml": [*monitors(place, owned=owned), *rules(place, owned=owned)],
         "dashboards.yaml": dashboards(place, owned=owned),
     }
 
 
-def _files(place: Place | None, objects: Mapping[str, list[Object]]) -> dict[str, str]:
+def _files(place: ClusterPlace | None, objects: Mapping[str, list[Object]]) -> dict[str, str]:
     """Return the files; with the namespace of `place`, if there is one."""
     all_of = dict(objects)
     if place is not None:

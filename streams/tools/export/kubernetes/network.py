@@ -5,14 +5,20 @@ from typing import Any
 
 from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.settings.base import is_loopback
-from streams.tools.export.kubernetes.cluster import Cluster, Object, Place
+from streams.tools.export.kubernetes.cluster import Cluster, ClusterPlace, Object
 
 _DEFAULT = "9092"
 _NAMESPACE = "kubernetes.io/metadata.name"
 
 
 def policy(
-    place: Place, name: str, labels: Mapping[str, str], ports: Iterable[int], cluster: Cluster, *, owned: bool
+    place: ClusterPlace,
+    name: str,
+    labels: Mapping[str, str],
+    ports: Iterable[int],
+    cluster: Cluster,
+    *,
+    owned: bool,
 ) -> Object:
     """Return the NetworkPolicy of the pods with these labels.
 

@@ -4,8 +4,8 @@ import math
 
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.parties import Party
-from streams.tools.export.kubernetes.cluster import OWNER_PORT, Cluster, Object, Place
-from streams.tools.export.kubernetes.kept import Kept, account, disruption
+from streams.tools.export.kubernetes.cluster import OWNER_PORT, Cluster, ClusterPlace, Object
+from streams.tools.export.kubernetes.kept import StatefulProcess, account, disruption
 from streams.tools.export.kubernetes.names import node_set
 from streams.tools.export.kubernetes.network import broker_ports
 from streams.tools.export.kubernetes.pods import ANY, SECRETS
@@ -18,17 +18,19 @@ _MEMORY = 192
 """MiB that a node has for itself: measured are 130 (docs/performance.md)."""
 
 
-def node_objects(raw: RawMesh, node: str, place: Place, cluster: Cluster) -> list[Object]:
+def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
     """Return a node's objects. Raises MeshFileError if its own part, or its brokers, are not here."""
     file, mesh = node_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), raw.file.resolved
     ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
     resources = _memory(mesh, node), _storage(mesh)
     code = tuple(raw.file.code_of(node))
-    kept = Kept(COMPONENT, node_set(node), file, (node,), *resources, ports, private=True, code=code)
+    kept = StatefulProcess(
+        COMPONENT, node_set(node), file, (node,), *resources, ports, private=True, code=code
+    )
     return kept.objects(place, cluster)
 
 
-def of_party(raw: RawMesh, party: Party, place: Place, cluster: Cluster) -> dict[str, list[Object]]:
+def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
     """Return the objects of a party by file: one for each node, and what they share."""
     node_files = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
     return {"party.yaml": [account(place), disruption(place, COMPONENT)], **node_files}

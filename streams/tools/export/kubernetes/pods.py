@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams.mesh.errors import UsageError
-from streams.tools.export.kubernetes.cluster import CHECKSUM, Object, Place
+from streams.tools.export.kubernetes.cluster import CHECKSUM, ClusterPlace, Object
 from streams.tools.export.process_file import ProcessFile
 
 USER = 10001
@@ -20,7 +20,7 @@ LARGEST = 250_000
 _READABLE = 0o440
 
 
-def config_map(place: Place, name: str, file: ProcessFile, labels: Mapping[str, str]) -> Object:
+def config_map(place: ClusterPlace, name: str, file: ProcessFile, labels: Mapping[str, str]) -> Object:
     """Return the ConfigMap of a process's mesh file. Raises UsageError if it is too long for one."""
     size = len(file.text.encode())
     if size > LARGEST:

@@ -1,6 +1,6 @@
 """The schedulers of a mesh: a Deployment of two, of which the first plan of a round counts."""
 
-from streams.tools.export.kubernetes.cluster import SHARED_PORT, Cluster, Object, Place
+from streams.tools.export.kubernetes.cluster import SHARED_PORT, Cluster, ClusterPlace, Object
 from streams.tools.export.kubernetes.kept import account, disruption
 from streams.tools.export.kubernetes.network import broker_ports, policy
 from streams.tools.export.kubernetes.pods import ANY, MESH_FILE, SECRETS, config_map, container, pod
@@ -13,7 +13,7 @@ _RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory"
 _GRACE = 30
 
 
-def of_scheduler(raw: RawMesh, place: Place, cluster: Cluster) -> dict[str, list[Object]]:
+def of_scheduler(raw: RawMesh, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
     """Return the objects of the schedulers by file. Raises MeshFileError if the mesh's broker is missing."""
     file, labels = scheduler_file(raw, SECRETS), place.labels(COMPONENT)
     ports = broker_ports({"mesh": raw.mesh_broker()}, str(raw.file.path), ("brokers",))

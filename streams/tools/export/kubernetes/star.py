@@ -3,8 +3,8 @@
 import math
 
 from streams.mesh.settings.collaboration import CollaborationSettings
-from streams.tools.export.kubernetes.cluster import OWNER_PORT, Cluster, Object, Place
-from streams.tools.export.kubernetes.kept import SETS, Kept, account, disruption
+from streams.tools.export.kubernetes.cluster import OWNER_PORT, Cluster, ClusterPlace, Object
+from streams.tools.export.kubernetes.kept import SETS, StatefulProcess, account, disruption
 from streams.tools.export.kubernetes.names import star_set
 from streams.tools.export.kubernetes.network import broker_ports
 from streams.tools.export.kubernetes.pods import ANY, SECRETS
@@ -18,7 +18,7 @@ _LEARNER, _OWNER = 192, 512
 
 
 def of_star(
-    raw: RawCollaboration, whose: StarParty, place: Place, cluster: Cluster
+    raw: RawCollaboration, whose: StarParty, place: ClusterPlace, cluster: Cluster
 ) -> dict[str, list[Object]]:
     """Return the objects of a party by file. Raises MeshFileError if its part or its brokers are not here."""
     process = _owner(raw, whose) if whose.owner else _learner(raw, whose)
@@ -26,9 +26,9 @@ def of_star(
     return {"party.yaml": shared, f"{process.name}.yaml": process.objects(place, cluster)}
 
 
-def _owner(raw: RawCollaboration, whose: StarParty) -> Kept:
+def _owner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
     name, settings = whose.name, raw.file.mesh
-    return Kept(
+    return StatefulProcess(
         whose.kind,
         star_set(whose),
         owner_file(raw, name, SECRETS, f"{ANY}:{OWNER_PORT}", SETS),
@@ -41,10 +41,10 @@ def _owner(raw: RawCollaboration, whose: StarParty) -> Kept:
     )
 
 
-def _learner(raw: RawCollaboration, whose: StarParty) -> Kept:
+def _learner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
     settings, brokers = raw.file.mesh, {"mesh": raw.mesh_broker("the learner")}
     vectors = 2 + len(settings.owners)
-    return Kept(
+    return StatefulProcess(
         whose.kind,
         star_set(whose),
         learner_file(raw, SECRETS),

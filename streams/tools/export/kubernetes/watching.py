@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.mesh.settings.yaml_file import read_yaml
-from streams.tools.export.kubernetes.cluster import ALL, APP, AUDIENCE, OWNER, Object, Place
+from streams.tools.export.kubernetes.cluster import ALL, APP, AUDIENCE, OWNER, ClusterPlace, Object
 from streams.tools.packed import packed
 
 SHARED_BOARDS = ("overview", "mesh", "privacy")
@@ -18,25 +18,25 @@ OWNER_BOARDS = ("learning",)
 _FOLDER = "grafana_folder"
 
 
-def monitors(place: Place, *, owned: bool) -> list[Object]:
+def monitors(place: ClusterPlace, *, owned: bool) -> list[Object]:
     """Return the PodMonitors: one for everyone, and, if `owned`, one for the owner."""
     objects = [_monitor(place, "mirrormesh-shared", ALL, "metrics")]
     return [*objects, _monitor(place, "mirrormesh-owner", OWNER, "owner")] if owned else objects
 
 
-def rules(place: Place, *, owned: bool) -> list[Object]:
+def rules(place: ClusterPlace, *, owned: bool) -> list[Object]:
     """Return the PrometheusRules. If `owned`, all are for the owner: the operator has the shared one."""
     objects = [_rule(place, "mirrormesh-shared", OWNER if owned else ALL, "rules.yaml")]
     return [*objects, _rule(place, "mirrormesh-owner", OWNER, "rules-owner.yaml")] if owned else objects
 
 
-def dashboards(place: Place, *, owned: bool) -> list[Object]:
+def dashboards(place: ClusterPlace, *, owned: bool) -> list[Object]:
     """Return the dashboards as ConfigMaps with the label that Grafana's sidecar looks for."""
     folder = packed("grafana/dashboards", "grafana/dashboards")
     return [_board(place, folder, name) for name in (*SHARED_BOARDS, *(OWNER_BOARDS if owned else ()))]
 
 
-def _monitor(place: Place, name: str, audience: str, port: str) -> Object:
+def _monitor(place: ClusterPlace, name: str, audience: str, port: str) -> Object:
     endpoint = {
         "port": port,
         "interval": "5s",
@@ -54,13 +54,13 @@ def _monitor(place: Place, name: str, audience: str, port: str) -> Object:
     return place.made("monitoring.coreos.com/v1:PodMonitor", name, {"spec": spec}, labels)
 
 
-def _rule(place: Place, name: str, audience: str, file: str) -> Object:
+def _rule(place: ClusterPlace, name: str, audience: str, file: str) -> Object:
     groups: Any = read_yaml(packed("deploy_prometheus", "deploy/prometheus") / file)["groups"]
     labels = {**APP, AUDIENCE: audience}
     return place.made("monitoring.coreos.com/v1:PrometheusRule", name, {"spec": {"groups": groups}}, labels)
 
 
-def _board(place: Place, folder: Path, name: str) -> Object:
+def _board(place: ClusterPlace, folder: Path, name: str) -> Object:
     text = json.dumps(json.loads((folder / f"{name}.json").read_text("utf-8")), separators=(",", ":"))
     board = place.made(
         "v1:ConfigMap",

@@ -6,7 +6,7 @@ import pytest
 from mode.supervisors import CrashingSupervisor
 from pydantic import SecretStr
 
-from streams.live.data.app import Part, PinnedTransport, data_app
+from streams.live.data.app import DataPart, PinnedTransport, data_app
 from streams.mesh.settings.brokers import BrokerSettings
 
 
@@ -16,7 +16,7 @@ async def nowhere(arrival):
 
 def app(tmp_path, web=None, **broker):
     given = BrokerSettings(**({"servers": "one:9092, two:9093"} | broker))
-    return data_app(given, {"east": Part(None, nowhere)}, state=tmp_path, web=web)
+    return data_app(given, {"east": DataPart(None, nowhere)}, state=tmp_path, web=web)
 
 
 @pytest.mark.parametrize(

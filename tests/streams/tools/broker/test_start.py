@@ -11,7 +11,7 @@ import pytest
 
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.folder import Folder, write_secret
-from streams.tools.broker.java import BrokerError, Missing, Misused, find_jars, find_java
+from streams.tools.broker.java import BrokerError, BrokerMisused, Missing, find_jars, find_java
 from streams.tools.broker.launch import is_held
 
 VERSION = "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2"
@@ -117,7 +117,7 @@ def test_another_version_of_kafka(program, monkeypatch):
     assert find_jars(silent).name == f"{usual.name}-4.1.0"
     monkeypatch.setenv("MIRRORMESH_KAFKA", "../4")
     with pytest.raises(
-        Misused, match=r"MIRRORMESH_KAFKA is '../4': must be a version of Kafka such as 4\.1\.0"
+        BrokerMisused, match=r"MIRRORMESH_KAFKA is '../4': must be a version of Kafka such as 4\.1\.0"
     ):
         find_jars(silent)
 
@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_formatted(program, tmp_path):
 def test_a_secure_broker_takes_more_ports(program, tmp_path):
     program("mvn", FETCH)
     program("java", JAVA_17)
-    with pytest.raises(Misused, match=r"^port 62536: a secure broker's must be at most 62,535"):
+    with pytest.raises(BrokerMisused, match=r"^port 62536: a secure broker's must be at most 62,535"):
         start(tmp_path / "broker", 62_536, secure=True)
     assert status(tmp_path / "broker") is None
 
@@ -225,11 +225,11 @@ def test_a_folder_of_something_else(tmp_path):
     papers = tmp_path / "papers"
     papers.mkdir()
     (papers / "thesis.txt").write_text("years")
-    with pytest.raises(Misused, match="holds other files"):
+    with pytest.raises(BrokerMisused, match="holds other files"):
         start(papers)
-    with pytest.raises(Misused, match="is not a folder"):
+    with pytest.raises(BrokerMisused, match="is not a folder"):
         start(papers / "thesis.txt")
-    with pytest.raises(Misused, match="is not a folder"):
+    with pytest.raises(BrokerMisused, match="is not a folder"):
         start(papers / "thesis.txt" / "below")
     assert [path.name for path in papers.iterdir()] == ["thesis.txt"]
     assert status(papers) is None
@@ -241,9 +241,9 @@ def test_a_folder_of_something_else(tmp_path):
 def test_a_folder_whose_broker_cannot_be_told(tmp_path, text):
     (tmp_path / "broker.lock").touch()
     (tmp_path / "broker.json").write_text(text)
-    with pytest.raises(Misused, match=r"broker\.json: is not as it was written"):
+    with pytest.raises(BrokerMisused, match=r"broker\.json: is not as it was written"):
         status(tmp_path)
-    with pytest.raises(Misused, match=r"broker\.json: is not as it was written"):
+    with pytest.raises(BrokerMisused, match=r"broker\.json: is not as it was written"):
         start(tmp_path)
 
 

@@ -9,7 +9,7 @@ from kafka.errors import KafkaError
 
 from streams.bus.bus import Unreachable
 from streams.bus.rights import feeder
-from streams.runtime.process import Stop, Stopped
+from streams.runtime.process import ProcessStopped, Stop
 from streams.tools.feed import feed as module
 from streams.tools.feed.feed import Writer
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
@@ -89,7 +89,7 @@ def writing(monkeypatch):
 
 def in_vain(seconds):
     """In place of a wait for the broker, which here would have no end."""
-    raise Stopped
+    raise ProcessStopped
 
 
 def test_a_bad_line_is_sent_at_once_as_a_good_one_is_and_its_letter_with_it(writing):
@@ -115,7 +115,7 @@ def test_a_feed_ends_when_its_letters_are_there_too(writing):
     writing.put(line(8, bad="why"))
     record, letter = writing._producer.waiting
     record.arrived()
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessStopped):
         writing.finish()
     letter.arrived()
     writing.finish()
@@ -160,7 +160,7 @@ def test_letters_on_their_way_stay_near_their_lines(writing, monkeypatch):
     for number in (9, 10):
         writing.put(line(number))
         writing._producer.waiting[-1].arrived()
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessStopped):
         writing.put(line(11))  # a start looks no further back for it
     writing._producer.waiting[1].arrived()
     writing.put(line(11))
@@ -169,5 +169,5 @@ def test_letters_on_their_way_stay_near_their_lines(writing, monkeypatch):
 def test_letters_on_their_way_are_few_bytes(writing):
     for number in range(8, 13):
         writing.put(line(number, bad="long", value=bytes(2**20)))
-    with pytest.raises(Stopped):
+    with pytest.raises(ProcessStopped):
         writing.put(line(13, bad="long", value=bytes(2**20)))

@@ -6,7 +6,7 @@ import pytest
 
 from streams.tools.broker.java import BrokerError
 from streams.tools.up import brokers
-from streams.tools.up.brokers import Kept
+from streams.tools.up.brokers import StartedBroker
 from streams.tools.up.children import LONGEST
 from tests.support.processes import wait_until
 
@@ -39,7 +39,7 @@ def settled(kept, said, number):
 
 def test_a_broker_that_dies_is_started_again(tmp_path, development):
     said = []
-    kept = Kept(tmp_path, 19092, lambda _, text: said.append(text))
+    kept = StartedBroker(tmp_path, 19092, lambda _, text: said.append(text))
     kept.look()
     assert said == []
     development.running = False
@@ -52,7 +52,7 @@ def test_a_broker_that_dies_is_started_again(tmp_path, development):
 def test_one_that_cannot_be_started_is_tried_again_later_and_later(tmp_path, development, monkeypatch):
     now, said = [100.0], []
     monkeypatch.setattr(brokers, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    kept = Kept(tmp_path, 19092, lambda _, text: said.append(text))
+    kept = StartedBroker(tmp_path, 19092, lambda _, text: said.append(text))
     development.running, development.fails = False, True
     settled(kept, said, 2)
     assert said[1] == "no room"

@@ -1,4 +1,4 @@
-"""Ports that cannot be had are told before anything is started."""
+"""MetricsPorts that cannot be had are told before anything is started."""
 
 import socket
 
@@ -8,7 +8,7 @@ from streams.cli.up import up
 from streams.mesh.errors import UsageError
 from streams.tools.up import observers
 from streams.tools.up.observers import check_ports
-from streams.tools.up.programs import Observing, Ports
+from streams.tools.up.programs import MetricsPorts, Observing
 from tests.support.brokers import free_ports
 from tests.support.meshes import changed, loaded
 
@@ -31,7 +31,7 @@ def file(tmp_path):
 
 
 def served(ports):
-    return Ports(ports[0], {"a": ports[1]}, {"a": ports[2]})
+    return MetricsPorts(ports[0], {"a": ports[1]}, {"a": ports[2]})
 
 
 OPTIONS = dict(enumerate(["--metrics-from"] * 3 + ["--prometheus-port", "--grafana-port"]))

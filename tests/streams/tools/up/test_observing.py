@@ -14,7 +14,7 @@ from streams.cli.up import up
 from streams.mesh.errors import UsageError
 from streams.tools.up import observers as observing
 from streams.tools.up.observers import packed
-from streams.tools.up.programs import Observing, Ports
+from streams.tools.up.programs import MetricsPorts, Observing
 from tests.support.brokers import free_ports
 from tests.support.meshes import changed, written
 
@@ -43,7 +43,7 @@ def path_of(monkeypatch, tmp_path):
 
 
 def served(ports):
-    return Ports(ports[2], {"a": ports[3]}, {"a": ports[4]})
+    return MetricsPorts(ports[2], {"a": ports[3]}, {"a": ports[4]})
 
 
 def test_without_prometheus_one_line_names_the_package_and_nothing_starts(path_of, tmp_path):

@@ -8,7 +8,7 @@ import yaml
 
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import open_source
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.up import replay
 from streams.tools.up.replay import check_replay, replayed
 from tests.support.accounts import journal, record
@@ -78,10 +78,10 @@ def test_every_source_moves_times_by_the_same_number_and_the_guarantee_names_it(
     (tmp_path / "records/here/a.jsonl").write_text(json.dumps({"x": 1, "y": 1, "distance": 1, "at": START}))
     file = replayed(timed, state, NOW)
     assert next(open_source(file, "a", 0).records).timestamp == START + SHIFT
-    found = opened(file, "a", Wanted(timestamps=True))
+    found = opened(file, "a", FeedOptions(timestamps=True))
     assert (next(found.source.records).timestamp, found.shift) == (START + SHIFT, SHIFT)
     with pytest.raises(MeshFileError, match=r"mesh\.slots\.shift: 100013\.0: the mesh file moves all "):
-        opened(file, "a", Wanted(shift=1.0))
+        opened(file, "a", FeedOptions(shift=1.0))
     again = replayed(file, tmp_path, NOW + 500)  # of the replay itself
     assert (again.mesh.slots.start, again.mesh.shift) == (START + SHIFT + 500, SHIFT + 500)
     settings = file.mesh.privacy.model_copy(update={"noise": "exact"})
@@ -95,7 +95,7 @@ def test_a_generators_times_follow_the_start_by_themselves(state, tmp_path):
     tree["mesh"]["slots"] = {"by": "time", "start": START, "period": 1}
     file = replayed(loaded(tmp_path, tree), state, NOW)
     assert next(open_source(file, "a", 0).records).timestamp == START + SHIFT + 0.5
-    assert opened(file, "a", Wanted()).shift == 0
+    assert opened(file, "a", FeedOptions()).shift == 0
 
 
 def test_a_replay_goes_on_with_its_own_start_until_it_has_ended_unbegun(timed, state):
