@@ -289,26 +289,26 @@ class _Compared:
 
     def may_share(self, other: Spend) -> bool:
         """Return whether some record may be in both."""
-        own = self._own
-        if other.identity in own.apart or own.identity in other.apart:
+        spend = self._own
+        if other.identity in spend.apart or spend.identity in other.apart:
             return False
         if not other.data:  # nobody knows what it read
             return True
-        agree = other.node == own.node or any(
+        agree = other.node == spend.node or any(
             data.path in self._paths or not self._names.isdisjoint(data.names) for data in other.data
         )
         if not agree:
             return False
-        pairs = [(mine, its) for mine in own.data for its in other.data]
-        one_run = (own.mesh, own.run) == (other.mesh, other.run) and (
-            own.folder == other.folder or not (own.folder and other.folder)
+        pairs = [(mine, other_data) for mine in spend.data for other_data in other.data]
+        one_run = (spend.mesh, spend.run) == (other.mesh, other.run) and (
+            spend.folder == other.folder or not (spend.folder and other.folder)
         )
-        return not all(self._disjoint(mine, its, one_run=one_run) for mine, its in pairs)
+        return not all(self._disjoint(mine, other_data, one_run=one_run) for mine, other_data in pairs)
 
     def placed(self, other: Spend) -> Spend:
         """Return the other life with its spans if they mean the same places here; else without."""
-        pairs = [(mine, its) for mine in self._own.data for its in other.data]
-        if pairs and all(_same_places(mine, its) for mine, its in pairs):
+        pairs = [(mine, other_data) for mine in self._own.data for other_data in other.data]
+        if pairs and all(_same_places(mine, other_data) for mine, other_data in pairs):
             return other
         return other._replace(spans=())
 
@@ -320,13 +320,13 @@ class _Compared:
         """Return whether the two are parts that can share no record."""
         if (mine.topic and mine.topic == its.topic) or (mine.topic_id and mine.topic_id == its.topic_id):
             return False  # whatever was fed to it
-        part, other = _part(mine), _part(its)
-        if part is None or other is None or part.overlaps(other):
+        part, other_part = _part(mine), _part(its)
+        if part is None or other_part is None or part.overlaps(other_part):
             return False
-        if (part.shuffled or other.shuffled) and _setting(mine, "seed") != _setting(its, "seed"):
+        if (part.shuffled or other_part.shuffled) and _setting(mine, "seed") != _setting(its, "seed"):
             return False
-        placed = part.rows or other.rows or part.split is not None or other.split is not None
-        if part.content is not None and other.content is not None and not placed:
+        placed = part.rows or other_part.rows or part.split is not None or other_part.split is not None
+        if part.content is not None and other_part.content is not None and not placed:
             return True  # each record's own bytes choose its part, in whichever file it stands
         same_file = mine.inode != "" and mine.inode == its.inode
         if one_run:

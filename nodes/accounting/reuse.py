@@ -76,8 +76,8 @@ def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
     """Return the largest sum over spans that share a record: it is reached where one of them begins."""
     return max(
         (
-            sum((cost for span, cost in spans if span.first <= begun.first < span.end), Fraction(0))
-            for begun, _ in spans
+            sum((cost for span, cost in spans if span.first <= start.first < span.end), Fraction(0))
+            for start, _ in spans
         ),
         default=Fraction(0),
     )
@@ -107,13 +107,13 @@ class Reuse:
 
     def sentence(self) -> str:
         """Return the addition to the guarantee; empty if nothing else is known of the data."""
-        known = self._known()
-        beside = [spend for spend in known if _is_beside(spend, self.own)]
-        if len(beside) < len(known):
-            sentences = [_of_runs(known, self.own, self.by)]
+        spends = self._known()
+        beside = [spend for spend in spends if _is_beside(spend, self.own)]
+        if len(beside) < len(spends):
+            sentences = [_of_runs(spends, self.own, self.by)]
         else:  # nothing but this run, in which a record may be in several sets (`sharing`)
             sentences = [_of_shared(self.member, beside, self.own)] if len(beside) >= self.own.sharing else []
-        sentences += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
+        sentences += [_of_reuse(spend, self.own) for spend in [*spends, self.own] if spend.reuse is not None]
         if self.own.by_plans:
             sentences.append("The scheduler counted what this run had charged before its journal begins.")
         if self.own.apart:
@@ -162,13 +162,13 @@ def _of_shared(member: str, beside: list[Spend], own: Spend) -> str:
         f"{member.capitalize()}s {_listed(readers)} may hold the same records (they read one file, or files "
         f"of equal content): "
     )
-    each = "both" if len(readers) == 2 else f"all {len(readers)}"
+    every_reader = "both" if len(readers) == 2 else f"all {len(readers)}"
     whole = total([*beside, own])
     if whole.epsilon is None or whole.delta >= 1:
-        return f"{may}nothing is known to be protected of a record in {each}."
+        return f"{may}nothing is known to be protected of a record in {every_reader}."
     strength = f"delta = {up_to_digits(whole.delta)!r}" if whole.delta else "pure"
     paid = as_text(whole.epsilon)
-    return f"{may}a record in {each} is protected with epsilon = {paid} ({strength}) over them."
+    return f"{may}a record in {every_reader} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
@@ -210,11 +210,11 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
 
 
 def _of_reuse(spend: Spend, own: Spend) -> str:
-    when = "in earlier runs" if spend is own else f"before run {spend.run}"
-    before = f"As its operator states, {spend.before} rounds were charged {when}"
+    earlier_runs = "in earlier runs" if spend is own else f"before run {spend.run}"
+    before = f"As its operator states, {spend.before} rounds were charged {earlier_runs}"
     if not _adds(spend, own):
         return f"{before}, and none of their records is read again."
-    again = "are" if spend is own else "may be"
+    verb = "are" if spend is own else "may be"
     return (
-        f"{before}, and their records {again} read again: what those runs cost a record adds to its epsilon."
+        f"{before}, and their records {verb} read again: what those runs cost a record adds to its epsilon."
     )

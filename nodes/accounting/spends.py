@@ -120,7 +120,7 @@ def merged(one: Spend, other: Spend) -> Spend:
     its price's settings are those of the later stage, so an end counts until another process begins.
     """
     early, late = sorted((one, other), key=lambda spend: spend.stage)
-    same = early.stage == late.stage
+    same_stage = early.stage == late.stage
     bare = one.epsilon is None or other.epsilon is None
     return Spend(
         run=late.run,
@@ -129,7 +129,7 @@ def merged(one: Spend, other: Spend) -> Spend:
         delta=max(one.delta, other.delta),
         stream_epsilon=max(one.stream_epsilon, other.stream_epsilon),
         stream_delta=max(one.stream_delta, other.stream_delta),
-        spans=_spans(early, late, same=same),
+        spans=_spans(early, late, same=same_stage),
         open=late.open,
         before=max(one.before, other.before),
         reuse="reused" if "reused" in (one.reuse, other.reuse) else one.reuse or other.reuse,
@@ -137,7 +137,7 @@ def merged(one: Spend, other: Spend) -> Spend:
         mesh=max(one.mesh, other.mesh),
         folder=max(one.folder, other.folder),
         life=late.life,
-        settings=max(one.settings, other.settings) if same else late.settings,
+        settings=max(one.settings, other.settings) if same_stage else late.settings,
         node=late.node,
         data=_data(one.data, other.data),
         apart=tuple(sorted({*one.apart, *other.apart})),
@@ -150,8 +150,8 @@ def merged_lives(*sources: Iterable[Spend]) -> dict[str, Spend]:
     lives: dict[str, Spend] = {}
     for source in sources:
         for spend in source:
-            known = lives.get(spend.identity)
-            lives[spend.identity] = spend if known is None else merged(known, spend)
+            stored = lives.get(spend.identity)
+            lives[spend.identity] = spend if stored is None else merged(stored, spend)
     return lives
 
 
@@ -161,12 +161,12 @@ def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
         return ()
     before, after = ({span.where: span for span in spend.spans} for spend in (early, late))
     spans = []
-    for where in sorted(before.keys() | after.keys()):
-        named = [places[where] for places in (before, after) if where in places]
-        end = after[where].end if where in after else math.inf
+    for place in sorted(before.keys() | after.keys()):
+        named = [places[place] for places in (before, after) if place in places]
+        end = after[place].end if place in after else math.inf
         if same:
             end = max(span.end for span in named) if len(named) == 2 else math.inf
-        spans.append(Span(where, min(span.first for span in named), end))
+        spans.append(Span(place, min(span.first for span in named), end))
     return tuple(spans)
 
 
@@ -177,8 +177,8 @@ def _data(one: tuple[Data, ...], other: tuple[Data, ...]) -> tuple[Data, ...]:
         states.setdefault(data._replace(state=""), set()).add(data.state)
     return tuple(
         sorted(
-            data if len(known) > 1 else data._replace(state=next(iter(known)))
-            for data, known in states.items()
+            data if len(data_states) > 1 else data._replace(state=next(iter(data_states)))
+            for data, data_states in states.items()
         )
     )
 

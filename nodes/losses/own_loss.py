@@ -45,18 +45,18 @@ class OwnLoss:
         """Return the answer of the loss's own `predict`, shape (..., n); None if it has none.
 
         It is asked for all records at once, as that is fast, and for each alone if that fails: NaN for those
-        that it fails on, so that none of them costs another one's prediction.
+        that it fails on, so that none of them costs another guess's prediction.
         """
         shape = features.shape[:-1]
         answer = self._answer("predict", (decision.copy(), features.copy()), shape)
         if answer is not None or not self._has("predict"):
             return answer
-        alone = [np.zeros((*shape[:-1], 0))]
+        columns = [np.zeros((*shape[:-1], 0))]
         for k in range(shape[-1]):
             record = features[..., k : k + 1, :].copy()
-            one = self._answer("predict", (decision.copy(), record), (*shape[:-1], 1))
-            alone.append(np.full((*shape[:-1], 1), np.nan) if one is None else one)
-        return np.concatenate(alone, -1)
+            guess = self._answer("predict", (decision.copy(), record), (*shape[:-1], 1))
+            columns.append(np.full((*shape[:-1], 1), np.nan) if guess is None else guess)
+        return np.concatenate(columns, -1)
 
     def _by_record(
         self,
@@ -99,8 +99,8 @@ class OwnLoss:
         return None
 
     def _count(self, kind: str) -> None:
-        known = kind in self.failures or len(self.failures) < MOST
-        self.failures[kind if known else OTHERS] += 1
+        has_entry = kind in self.failures or len(self.failures) < MOST
+        self.failures[kind if has_entry else OTHERS] += 1
 
 
 def failures(loss: Loss) -> dict[str, int]:

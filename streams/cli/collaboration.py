@@ -54,17 +54,17 @@ def run(
         over = local.done
         if journals is not None:
             journals.begin()
-        known = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
-        say_promises(console, file, known)
+        spends = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
+        say_promises(console, file, spends)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
-    found = star_outcome(local, test_records, None if journals is None else journals.reuses())
+    outcome = star_outcome(local, test_records, None if journals is None else journals.reuses())
     if over:
         say(console, "Nothing was asked: this run is over, and what follows is what it has learnt.", "bold")
-    _report(console, local, found.scores, interrupted=interrupted)
+    _report(console, local, outcome.scores, interrupted=interrupted)
     if output is not None and local.answered:
-        text = json.dumps(_summary(local, found, interrupted=interrupted), indent=2, allow_nan=False)
+        text = json.dumps(_summary(local, outcome, interrupted=interrupted), indent=2, allow_nan=False)
         write_whole(output / SUMMARY, f"{text}\n".encode())
-        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, found))):
+        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, outcome))):
             say(console, f"Wrote {path}.")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -87,12 +87,12 @@ def _report(
 ) -> None:
     if interrupted:
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
-    mesh, done = local.file.mesh, local.answered
-    say(console, f"{mesh.name}, run {mesh.run}: {done:,} of {mesh.queries:,} queries answered.")
+    mesh, answered = local.file.mesh, local.answered
+    say(console, f"{mesh.name}, run {mesh.run}: {answered:,} of {mesh.queries:,} queries answered.")
     for name, owner in local.owners.items():
         spent, most = owner.machine.epsilon_spent, of_own(local.file.resolved.mechanism(name))
         say(console, f"Owner {name} has spent epsilon {spent:.6g} of {most}.")
-    if done and mesh.dimension <= SHORT:
+    if answered and mesh.dimension <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in local.record.average.tolist())
         say(console, f"Learnt: ({learnt}).", "bold")
     for sentence in result(scores):
@@ -111,7 +111,7 @@ def _summary(
         "owners": {name: _owner(owner) for name, owner in found.owners.items()},
         "parameters": found.parameters.tolist(),
         "average": found.average.tolist(),
-        "scores": {what: asdict(one) for what, one in found.scores.items()},
+        "scores": {name: asdict(measured) for name, measured in found.scores.items()},
     }
 
 
@@ -128,7 +128,9 @@ def _owner(owner: OwnerOutcome) -> dict[str, object]:
 
 def check(file: CollaborationFile) -> None:
     """Look at every set that is here, whole. Raises MeshFileError with every mistake."""
-    on_files = [name for name, own in file.owners.items() if own.source and own.source.path]
+    on_files = [
+        name for name, owner_file in file.owners.items() if owner_file.source and owner_file.source.path
+    ]
     wrong = _mistakes(lambda: fixed_sets(file, on_files))
     if file.held_out is not None:
         wrong += _mistakes(lambda: records_to_score(file))
@@ -140,9 +142,9 @@ def check(file: CollaborationFile) -> None:
         typer.echo(f"Warning: {line}")
     for line in shared(file):
         typer.echo(f"Warning: {line}")
-    elsewhere = [name for name in file.mesh.owners if name not in file.owners]
-    if elsewhere:
-        typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+    absent_owners = [name for name in file.mesh.owners if name not in file.owners]
+    if absent_owners:
+        typer.echo(f"the own part of {listed(absent_owners)} is not here: its owner has it")
 
 
 def _mistakes(look: Callable[[], object]) -> list[str]:
@@ -155,13 +157,15 @@ def _mistakes(look: Callable[[], object]) -> list[str]:
 
 def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:
     """Show what the owners have spent, by their journals and `.spends` in the folder."""
-    console, found = Console(highlight=False), []
+    console, owner_budgets = Console(highlight=False), []
     for name in chosen(file.mesh.owners, owner, "an owner of the collaboration"):
         account = owner_account(file, name, state)
         if as_json:
             tree = account._asdict() | {"all_runs": account.all_runs._asdict()}
-            found.append({key: value for key, value in tree.items() if key != "reuse"})
+            owner_budgets.append({key: value for key, value in tree.items() if key != "reuse"})
         else:
             say_facts(console, spending(file, name, account.charged, account.reuse))
     if as_json:
-        typer.echo(json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": found}, indent=2))
+        typer.echo(
+            json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": owner_budgets}, indent=2)
+        )

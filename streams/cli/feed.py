@@ -132,19 +132,19 @@ def feed(
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
-    wanted = FeedOptions(file, records, rate, timestamps, shift)
+    options = FeedOptions(file, records, rate, timestamps, shift)
     loaded = load_any(mesh, code=code or ())
     if isinstance(loaded, MeshFile):
         refuse_ended(loaded, time.time())
     else:
-        _refuse_for_a_set(wanted)
+        _refuse_for_a_set(options)
     if state is not None and file not in {None, "-"}:
         (fed_file,) = data_of(loaded, name, path=str(file))
         keep_fed(state, name, fed_file._replace(topic=DataTopics(name).records))
     with Stop() as stop:
         try:
             if isinstance(loaded, MeshFile):
-                fed = feed_topic(loaded, name, wanted, stop)
+                fed = feed_topic(loaded, name, options, stop)
             else:
                 fed = feed_set(loaded, name, file, rate, stop)
         except ProcessStopped:
@@ -161,9 +161,9 @@ def feed(
 
 def _refuse_for_a_set(wanted: FeedOptions) -> None:
     """Refuse what has no meaning for an owner's set, all of which is fed, without times."""
-    given = {"--timestamps": wanted.timestamps, "--shift": wanted.shift, "--records": wanted.records}
-    for option, asked in given.items():
-        if asked:
+    values = {"--timestamps": wanted.timestamps, "--shift": wanted.shift, "--records": wanted.records}
+    for option, value in values.items():
+        if value:
             raise UsageError(f"{option}: goes with a mesh of nodes: a set is fed whole, without times")
 
 

@@ -137,8 +137,8 @@ def up(
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
-        given = {"rate": rate is not None, "processes": processes is not None}
-        _refuse_for_star(**given, no_feed=no_feed, replay=replay, observe=observe)
+        mesh_options = {"rate": rate is not None, "processes": processes is not None}
+        _refuse_for_star(**mesh_options, no_feed=no_feed, replay=replay, observe=observe)
     folder = writable_folder(state or default_folder(file))
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:

@@ -88,7 +88,7 @@ class OwnerProcess:
             if journal.copied:
                 log.warning("the journal is a copy, as new as what was answered: going on with it")
                 journal.adopt()
-            known = self._spent(spend, journal, ask, closing)
+            earlier_spend = self._spent(spend, journal, ask, closing)
             own_passes = self._passes or self._topic_passes(journal)
             records = looked or ask(own_passes.fixed)
             process = KafkaProcess(bus, "owner", self._own.liveness, log)
@@ -106,7 +106,7 @@ class OwnerProcess:
                 shared.show(figures.shared, figures.missing, noted=expiry.soon)
             if private is not None:
                 private.show(figures.private, figures.missing, process.alive.stalled, expiry.soon)
-            log.info("%s", promises_of(file, {name: known})[name].sentence)
+            log.info("%s", promises_of(file, {name: earlier_spend})[name].sentence)
             at = f"after query {start.records[-1].query}" if start.records else "with a new journal"
             log.info("run %s of %s goes on %s", file.mesh.run, file.mesh.name, at)
             watcher = OwnerLog(log, figures)

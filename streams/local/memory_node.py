@@ -92,7 +92,7 @@ class MemoryNode:
     def start(self) -> None:
         """Start a process, the first or a later one."""
         mesh, self._bus = self._mesh, self._connect()
-        alone = not self._bus.end(mesh.topics.progress(self.name))
+        no_progress = not self._bus.end(mesh.topics.progress(self.name))
         simulated = self._parts.learner.mechanism.simulated
         starter = Starter(
             self.name,
@@ -104,7 +104,7 @@ class MemoryNode:
             self.warnings.append,
             self._leave_from,
         )
-        start = starter.start(_at_once, alone=alone)
+        start = starter.start(_at_once, alone=no_progress)
         self.shell = shell = NodeShell(
             start, self._parts.learner, self.journal, mesh, self._ports(), self._effects_watched()
         )

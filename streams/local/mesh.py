@@ -52,35 +52,35 @@ class MeshParts:
 
     def expected(self, source: str) -> Expected:
         """Return the releases that readers of that source's edges accept: one for all, who share decoding."""
-        found = self._expected.get(source)
-        if found is None:
+        expected = self._expected.get(source)
+        if expected is None:
             learner = self.nodes[source].learner
             bounds = learner.algorithm.dimension, learner.release_bound
-            found = self._expected[source] = Expected(self.topics.run, source, self.digest, *bounds)
-        return found
+            expected = self._expected[source] = Expected(self.topics.run, source, self.digest, *bounds)
+        return expected
 
     @property
     def all_topics(self) -> tuple[str, ...]:
         """All topics of the mesh."""
-        topics, found = self.topics, [self.topics.topology]
+        topics, topic_names = self.topics, [self.topics.topology]
         for name in sorted(self.nodes):
-            found += [topics.progress(name), topics.dead_letters(name)]
-            found += [topics.edge(name, target) for target in self.surroundings(name).targets]
-        return tuple(dict.fromkeys(found))
+            topic_names += [topics.progress(name), topics.dead_letters(name)]
+            topic_names += [topics.edge(name, target) for target in self.surroundings(name).targets]
+        return tuple(dict.fromkeys(topic_names))
 
     def surroundings(self, name: str) -> Surroundings:
         """Return a node's settings for the mesh."""
         sources, targets = self.scheduler.schedule.graph.neighbours(name)
-        heard = {source: self.expected(source) for source in sources}
+        expected = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
-        own = self.expected(name)
+        own_releases = self.expected(name)
         return Surroundings(
             self.topics,
             self.digest,
             self.horizon,
             *waits,
-            own,
-            heard,
+            own_releases,
+            expected,
             targets,
             self.agreed,
             self.scheduler.generation,

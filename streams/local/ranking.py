@@ -43,8 +43,8 @@ def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
 
 def auc(scores: FloatArray, labels: FloatArray) -> float | None:
     """Return the chance that a positive record scores above a negative one, ties counting half."""
-    found = ranking(scores, labels)
-    return None if found is None else found.auc
+    measures = ranking(scores, labels)
+    return None if measures is None else measures.auc
 
 
 def _auc(counts: FloatArray, hits: FloatArray) -> float:
@@ -56,14 +56,14 @@ def _auc(counts: FloatArray, hits: FloatArray) -> float:
 
 def _average_precision(counts: FloatArray, hits: FloatArray) -> float:
     """Sum over thresholds of the recall gained times the precision there (Buckley, Voorhees 2000)."""
-    found, seen = np.add.accumulate(hits), np.add.accumulate(counts)
-    return float((hits * found / seen).sum() / found[-1])
+    positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
+    return float((hits * positives / records).sum() / positives[-1])
 
 
 def _top(counts: FloatArray, hits: FloatArray) -> float:
     """The recall of the top records; a group that the limit cuts counts by its share of positives."""
-    found, seen = np.add.accumulate(hits), np.add.accumulate(counts)
-    limit = math.ceil(seen[-1] / TOP)
-    last = int(np.searchsorted(seen, limit))
-    beyond = (seen[last] - limit) * hits[last] / counts[last]
-    return float((found[last] - beyond) / found[-1])
+    positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
+    limit = math.ceil(records[-1] / TOP)
+    last = int(np.searchsorted(records, limit))
+    beyond = (records[last] - limit) * hits[last] / counts[last]
+    return float((positives[last] - beyond) / positives[-1])

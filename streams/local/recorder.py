@@ -75,11 +75,11 @@ class Recorder:
         labels = np.zeros((common, len(nodes), batch_size))
         present = np.zeros((common, len(nodes), batch_size), dtype=np.bool_)
         for i, node in enumerate(nodes):
-            for t, seen in enumerate(node.observations[:common]):
-                size = seen.labels.size
-                features[t, i, :size] = dense(seen.features)
-                labels[t, i, :size] = seen.labels
-                present[t, i, :size] = seen.present
+            for t, observed in enumerate(node.observations[:common]):
+                size = observed.labels.size
+                features[t, i, :size] = dense(observed.features)
+                labels[t, i, :size] = observed.labels
+                present[t, i, :size] = observed.present
         return Observations(features, labels, present)
 
     def _scored(self, name: str, node: NodeHistory, scored: Scored) -> None:

@@ -65,8 +65,8 @@ def _check_times(file: MeshFile, rounds: int | None) -> None:
     if rounds is None:
         text = "none, and slots by time do not end: must be a number (check proposes some), or give --rounds"
         raise file.refuse(("mesh", "rounds"), text)
-    for name, own in file.nodes.items():
-        if getattr(own.source, "path", None) == "-":
+    for name, node_settings in file.nodes.items():
+        if getattr(node_settings.source, "path", None) == "-":
             text = "with slots by time records are put in order first: must be a file"
             raise file.refuse(("nodes", name, "source", "path"), text, "-")
 

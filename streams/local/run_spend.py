@@ -45,7 +45,7 @@ class LocalSpends:
         """
         refuse_torn(mesh, self.state)
         data = {name: data_of(self._file, name, self._seed) for name in mesh.nodes}
-        apart = stated_apart(self._file, self.state, data, other_data=self._other_data)
+        stated = stated_apart(self._file, self.state, data, other_data=self._other_data)
         for name, node in mesh.nodes.items():
             records = node.journal.records()
             self._last[name] = records[-1] if records else None
@@ -56,7 +56,7 @@ class LocalSpends:
                 self._last[name],
                 (),
                 data=data[name],
-                apart=apart[name],
+                apart=stated[name],
             )
         keep_order(self.state, self._file, self._seed, self._own)
 
@@ -65,9 +65,9 @@ class LocalSpends:
         for name, last in self._last.items():
             stepped = recorder.nodes[name].records
             end_spend(self.state, self._file.resolved, name, stepped[-1] if stepped else last)
-            own = self._own[name]
-            known = (life for life in all_spends(self.state, name) if life.identity == own.identity)
-            self._own[name] = next(known, own)
+            spend = self._own[name]
+            stored = (life for life in all_spends(self.state, name) if life.identity == spend.identity)
+            self._own[name] = next(stored, spend)
 
     def reuses(self) -> dict[str, Reuse]:
         """Return what is known of each node's data, for its guarantee."""
@@ -99,10 +99,10 @@ def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
     first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
     if at[first] != at[last]:
         mesh.close()
-        where = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
+        positions = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
         raise UsageError(
-            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
-            f"{NEW_RUN}"
+            f"{state}: the run in it was not ended in order ({positions}), and without a broker it cannot "
+            f"go on: {NEW_RUN}"
         )
 
 

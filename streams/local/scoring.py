@@ -44,12 +44,12 @@ def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) 
     mean = _finite(loss.value(decision, records).mean())
     classes = right(loss, decision, features, labels)
     if classes is not None:
-        found = float(classes.mean()), majority(labels)
+        rates = float(classes.mean()), majority(labels)
         if isinstance(loss, Softmax):
-            return Score("classes", labels.size, mean, *found)
+            return Score("classes", labels.size, mean, *rates)
         ranked = ranking(predicted(loss, decision, features), labels)
         measures = (None, None, None) if ranked is None else (ranked.auc, ranked.auprc, ranked.top)
-        return Score("two classes", labels.size, mean, *found, *measures)
+        return Score("two classes", labels.size, mean, *rates, *measures)
     if isinstance(loss, _NUMBERS):
         errors = predicted(loss, decision, features) - labels
         return Score("numbers", labels.size, mean, rmse=_finite(np.sqrt((errors * errors).mean())))

@@ -82,7 +82,7 @@ def _scores(
     vectors = {LAST: record.parameters}
     if file.mesh.algorithm.name == "averaged":
         vectors[AVERAGE] = record.average
-    return {what: score(file.resolved.loss, vector, features, labels) for what, vector in vectors.items()}
+    return {name: score(file.resolved.loss, vector, features, labels) for name, vector in vectors.items()}
 
 
 def seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:

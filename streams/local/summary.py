@@ -184,8 +184,8 @@ def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | 
         return None
     if reuse is None or not reuse.sentence():
         return spent
-    known = reuse.total.stream_epsilon
-    return None if known is None else rounded_up(known)
+    epsilon = reuse.total.stream_epsilon
+    return None if epsilon is None else rounded_up(epsilon)
 
 
 def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: Reuse | None) -> NodeSummary:
@@ -198,7 +198,7 @@ def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: R
         name,
         history.regrets[rounds - 1] / rounds,
         _stream(guarantee, last, reuse),
-        sum(int((~seen.present).sum()) for seen in history.observations[:rounds]),
+        sum(int((~observed.present).sum()) for observed in history.observations[:rounds]),
         guarantee,
         tuple(history.decisions[rounds - 1].tolist()),
         tuple(average.mean.tolist()),

@@ -41,8 +41,8 @@ class Tracked:
 def distances(decisions: FloatArray, target: FloatArray) -> FloatArray:
     """Return the distances of decisions (..., N, 2) from the target (..., 2), shape (..., N)."""
     offsets = decisions - target[..., None, :]
-    found: FloatArray = np.sqrt((offsets * offsets).sum(-1))
-    return found
+    lengths: FloatArray = np.sqrt((offsets * offsets).sum(-1))
+    return lengths
 
 
 def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> Tracked:

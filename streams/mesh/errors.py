@@ -79,9 +79,9 @@ class MeshFileError(Exception):
     """A mesh file, or a file that it names, is wrong: `lines`, one per mistake; the last counts the rest."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        told = tuple(dict.fromkeys(lines))
-        more = len(told) - _LINES
-        self.lines = told if more <= 0 else (*told[:_LINES], f"{more:,} more mistakes")
+        distinct = tuple(dict.fromkeys(lines))
+        more = len(distinct) - _LINES
+        self.lines = distinct if more <= 0 else (*distinct[:_LINES], f"{more:,} more mistakes")
         super().__init__("\n".join(self.lines))
 
 

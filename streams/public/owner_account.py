@@ -55,18 +55,18 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
         if journal is not None and journal.life.run != file.mesh.run:
             raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
         answered = 0 if journal is None else len(journal.records)
-    made = file.resolved.mechanism(owner)
+    mechanism = file.resolved.mechanism(owner)
     charged = max(OwnerSpend(file, owner, state).told, answered)
-    asked = written(file, [owner]) if owner in file.on_topics and file.names_brokers else {}
+    topic_spends = written(file, [owner]) if owner in file.on_topics and file.names_brokers else {}
     idle = () if charged else (owner,)
-    reuse = known_spends(file, [owner], state, asked, idle=idle)[owner]
+    reuse = known_spends(file, [owner], state, topic_spends, idle=idle)[owner]
     return OwnerAccount(
         owner,
         charged,
-        made.queries,
-        made.spent(charged),
-        made.spent(made.queries),
-        made.own_delta,
+        mechanism.queries,
+        mechanism.spent(charged),
+        mechanism.spent(mechanism.queries),
+        mechanism.own_delta,
         _total(reuse),
         promises_of(file, {owner: reuse})[owner].sentence,
         reuse,

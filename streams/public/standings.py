@@ -136,19 +136,19 @@ def accounts(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[s
     """
     charged = standings(file, names, state)
     idle = [name for name, standing in charged.items() if not standing.charged]
-    known = known_spends(file, charged, state, written(file, charged), idle=idle)
+    reuses = known_spends(file, charged, state, written(file, charged), idle=idle)
     return {
-        name: (account(file, name, _with_earlier(standing, known[name]), known[name]), known[name])
+        name: (account(file, name, _with_earlier(standing, reuses[name]), reuses[name]), reuses[name])
         for name, standing in charged.items()
     }
 
 
 def _with_earlier(standing: Standing, known: Reuse) -> Standing:
     """Return the standing with the charges of the run's earlier lives, which its journal may not have."""
-    own = known.own
-    lives = [life for life in known.earlier if _is_earlier(life, own)]
+    spend = known.own
+    lives = [life for life in known.earlier if _is_earlier(life, spend)]
     earlier = sum(life.charged for life in lives)
-    carried = earlier if own.by_plans else own.charged + earlier
+    carried = earlier if spend.by_plans else spend.charged + earlier
     return standing._replace(
         charged=max(standing.charged, carried),
         whole=standing.whole and not any(life.open for life in lives),

@@ -26,15 +26,19 @@ def shared_records(nodes: Mapping[str, NodeSettings], *, by_time: bool) -> dict[
 
     `by_time`: whether slots go by time, so that parts of a file are chosen by content.
     """
-    groups = _same_content({name: path for name, own in nodes.items() if (path := _file(own)) is not None})
-    found: dict[str, list[str]] = {}
+    groups = _same_content(
+        {name: path for name, settings in nodes.items() if (path := _file(settings)) is not None}
+    )
+    shared: dict[str, list[str]] = {}
     for names in groups:
         parts = {name: part_of(nodes[name].source, by_time=by_time) for name in names}
         for name in names:
-            others = [other for other in names if other != name and parts[name].overlaps(parts[other])]
-            if others:
-                found[name] = others
-    return {name: found[name] for name in nodes if name in found}
+            overlapping = [
+                member for member in names if member != name and parts[name].overlaps(parts[member])
+            ]
+            if overlapping:
+                shared[name] = overlapping
+    return {name: shared[name] for name in nodes if name in shared}
 
 
 def _file(own: NodeSettings) -> Path | None:
@@ -69,18 +73,18 @@ def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
     """Return groups of nodes that read the same bytes, unpacked."""
     identities: dict[tuple[int, int], list[str]] = {}
     for name, path in files.items():
-        found = path.stat()
-        identities.setdefault((found.st_dev, found.st_ino), []).append(name)
+        status = path.stat()
+        identities.setdefault((status.st_dev, status.st_ino), []).append(name)
     beginnings: dict[bytes, list[list[str]]] = {}
     for names in identities.values():
         path = files[names[0]]
         beginning = next(_content(path, _BEGINNING), b"")
         alike = beginnings.setdefault(beginning, []) if beginning else []
-        same = next((group for group in alike if _equal(files[group[0]], path)), None)
-        if same is None:
+        equal_group = next((group for group in alike if _equal(files[group[0]], path)), None)
+        if equal_group is None:
             alike.append(names)
         else:
-            same += names
+            equal_group += names
     return [group for groups in beginnings.values() for group in groups]
 
 
@@ -89,14 +93,14 @@ def same_files(paths: Iterable[str], others: Iterable[str]) -> list[set[str]]:
 
     Of `others` only those are read that may be equal to one of `paths`, by their size.
     """
-    wanted = {path: Path(path) for path in paths if _is_file(path)}
-    sizes = {path.stat().st_size for path in wanted.values()}
-    packed = any(map(is_packed, wanted))
+    files = {path: Path(path) for path in paths if _is_file(path)}
+    sizes = {path.stat().st_size for path in files.values()}
+    packed = any(map(is_packed, files))
     for path in others:
         alike = packed or is_packed(path) or (_is_file(path) and Path(path).stat().st_size in sizes)
-        if alike and path not in wanted and _is_file(path):
-            wanted[path] = Path(path)
-    return [set(group) for group in _same_content(wanted)] if len(wanted) > 1 else []
+        if alike and path not in files and _is_file(path):
+            files[path] = Path(path)
+    return [set(group) for group in _same_content(files)] if len(files) > 1 else []
 
 
 def _is_file(path: str) -> bool:

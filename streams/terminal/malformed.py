@@ -34,13 +34,13 @@ def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
 def failures_line(failures: Mapping[str, Mapping[str, int]]) -> str | None:
     """Return a line on the nodes whose own loss has failed, with the calls by kind; None: there are none."""
     names = [name for name, kinds in failures.items() if kinds]
-    said = []
+    parts = []
     for name in names[:_SHOWN]:
         most = sorted(failures[name].items(), key=lambda kind: -kind[1])[:_SHOWN]
-        said.append(f"{name} {', '.join(f'{kind} ({calls:,} calls)' for kind, calls in most)}")
+        parts.append(f"{name} {', '.join(f'{kind} ({calls:,} calls)' for kind, calls in most)}")
     if len(names) > _SHOWN:
-        said.append(f"and {len(names) - _SHOWN:,} more")
-    return f"{FAILED}{'; '.join(said)}." if said else None
+        parts.append(f"and {len(names) - _SHOWN:,} more")
+    return f"{FAILED}{'; '.join(parts)}." if parts else None
 
 
 _NONE: Mapping[str, Mapping[str, int]] = {}

@@ -45,16 +45,16 @@ def at_delta(delta: float) -> str:
 
 
 def _epsilon(ledger: Ledger, epsilon: str, rounds: int | None) -> str:
-    one = f"{epsilon} of one record, however long the run (event level)"
+    per_record = f"{epsilon} of one record, however long the run (event level)"
     if ledger.composition is None:
-        return one
-    how = f"(stream level, {ledger.composition.words}{at_delta(ledger.delta)})"
+        return per_record
+    composition = f"(stream level, {ledger.composition.words}{at_delta(ledger.delta)})"
     if rounds is None:
         spent = f"{up_to_digits(ledger.spent(1, 1)):,.6g}"
-        return f"{one}; the whole stream of a node costs {spent} in one round {how}"
+        return f"{per_record}; the whole stream of a node costs {spent} in one round {composition}"
     charged = min(rounds, ledger.last_learning_round or rounds)
     spent = f"{up_to_digits(ledger.spent(charged, rounds)):,.6g}"
-    return f"{one}; {spent} of a node's whole stream after {counted(rounds, 'round')} {how}"
+    return f"{per_record}; {spent} of a node's whole stream after {counted(rounds, 'round')} {composition}"
 
 
 def _learning(ledger: Ledger, privacy: PrivacySettings, rounds: int | None) -> str:
@@ -78,10 +78,10 @@ def _limit(ledger: Ledger, privacy: PrivacySettings, last: int) -> str:
 
 def facts(account: Account, known: Reuse | None = None) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one account, and of the spending of all runs on the same data."""
-    how = "" if account.source == "journal" else _BY_PLANS
+    source = "" if account.source == "journal" else _BY_PLANS
     yield (
         "node",
-        f"{account.node}: {counted(account.charged, 'round')} charged{how}, {account.stepped:,} stepped",
+        f"{account.node}: {counted(account.charged, 'round')} charged{source}, {account.stepped:,} stepped",
     )
     if not account.protected or account.epsilon is None:
         yield "spent", "everything: nothing is protected"
@@ -138,6 +138,6 @@ def _earlier(spend: Spend, label: str) -> str:
     if spend.epsilon is None:
         return f"{name}: nothing is known to have been protected"
     charged = f"{least}{counted(spend.charged, 'round')} charged"
-    known = math.isfinite(spend.stream_epsilon)
-    stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if known else "unknown for the stream"
+    bounded = math.isfinite(spend.stream_epsilon)
+    stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if bounded else "unknown for the stream"
     return f"{name}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"

@@ -80,8 +80,8 @@ def promises(promised: Mapping[str, Promise]) -> list[str]:
     for name, promise in promised.items():
         alike.setdefault((promise.guarantee, promise.added), []).append(name)
     return [
-        f"{promised[first].sentence}{f' The same holds for {listed(others)}.' if others else ''}"
-        for first, *others in alike.values()
+        f"{promised[first].sentence}{f' The same holds for {listed(alike_names)}.' if alike_names else ''}"
+        for first, *alike_names in alike.values()
     ]
 
 

@@ -57,8 +57,8 @@ def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored]
     with closing(reached(broker)) as logs:  # uncommitted: nobody's open transaction may hide a letter
         logs.partitions([topic])
         first, end = logs.span(topic)
-        found = logs.stored({topic: max(first, end - last)})[topic]
-    return LetterList(topic, end - first, tuple(_total(record, read) for record in found))
+        records = logs.stored({topic: max(first, end - last)})[topic]
+    return LetterList(topic, end - first, tuple(_total(record, read) for record in records))
 
 
 def _total(record: Stored, read: Callable[[Stored], Letter]) -> Letter:
@@ -74,12 +74,12 @@ def _of_a_peer(record: Stored) -> Letter:
 
 
 def _of_its_own(record: Stored) -> Letter:
-    found = json.loads(record.value)
-    if "offsets" in found:  # of a node: streams/live/data/letters.py
-        first, last = map(int, found["offsets"])
-        source = f"{found['topic']} [{int(found['partition'])}], offsets {first:,} to {last:,}"
-        return Letter(record.offset, record.timestamp, source, str(found["reason"]), b"")
-    value = base64.b64decode(found["value"], validate=True)
+    fields = json.loads(record.value)
+    if "offsets" in fields:  # of a node: streams/live/data/letters.py
+        first, last = map(int, fields["offsets"])
+        source = f"{fields['topic']} [{int(fields['partition'])}], offsets {first:,} to {last:,}"
+        return Letter(record.offset, record.timestamp, source, str(fields["reason"]), b"")
+    value = base64.b64decode(fields["value"], validate=True)
     return Letter(
-        record.offset, record.timestamp, f"line {int(found['line']):,}", str(found["reason"]), value
+        record.offset, record.timestamp, f"line {int(fields['line']):,}", str(fields["reason"]), value
     )

@@ -37,11 +37,11 @@ def leave(file: MeshFile, node: str, state: Path) -> Leaving:
         text = f"{state}: holds no journal of {node} in run {file.mesh.run}: must be its state folder"
         raise UsageError(f"--state {text}")
     planned = _planned(file, node)
-    known = read_wish(state, node, file.mesh.run)
-    if known is None:
-        known = planned + file.mesh.horizon + 1
-        write_wish(state, node, file.mesh.run, known)
-    return Leaving(known - 1, planned, standing.stepped, _works(state, node))
+    leave_from = read_wish(state, node, file.mesh.run)
+    if leave_from is None:
+        leave_from = planned + file.mesh.horizon + 1
+        write_wish(state, node, file.mesh.run, leave_from)
+    return Leaving(leave_from - 1, planned, standing.stepped, _works(state, node))
 
 
 def _planned(file: MeshFile, node: str) -> int:

@@ -120,5 +120,5 @@ class MovingTargets:
         angle, distance = random.uniform(0.0, 2 * math.pi), 1.5 * math.sqrt(random.random())
         start = distance * np.array([math.cos(angle), math.sin(angle)])
         coins = int(random.integers(1 << 32, 1 << 33))
-        found: FloatArray = start + target_path(coins, records) - START
-        return found
+        positions: FloatArray = start + target_path(coins, records) - START
+        return positions

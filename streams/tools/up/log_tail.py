@@ -66,10 +66,10 @@ class LogTail:
                 self.malformed = text
             return
         speaker, _, rest = message.partition(": ")
-        said = self.last = rest or message  # without the speaker's name, which the view shows
+        event_text = self.last = rest or message  # without the speaker's name, which the view shows
         if level in _LOUD:
-            self._warnings[speaker] = time.monotonic(), f"{at[11:19]} {said}"
-        elif said.endswith(_BACK):
+            self._warnings[speaker] = time.monotonic(), f"{at[11:19]} {event_text}"
+        elif event_text.endswith(_BACK):
             _, before = self._warnings.get(speaker, (0.0, ""))
-            if f" {said.removesuffix(_BACK)} was silent " in before:
+            if f" {event_text.removesuffix(_BACK)} was silent " in before:
                 del self._warnings[speaker]

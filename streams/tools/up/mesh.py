@@ -50,9 +50,9 @@ class UpMesh:
 
         self._file, self._state = file, options.state
         self._scheduler = child(programs.scheduler(file, served))
-        found, fed = programs.nodes(file, options, served), programs.feeders(file, options)
+        node_programs, fed = programs.nodes(file, options, served), programs.feeders(file, options)
         hosts: dict[Program, Child] = {}
-        self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in found}
+        self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in node_programs}
         self._hosts = tuple(hosts.values())
         self._feeders = {name: child(program) for name, program in fed}
         self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
@@ -109,7 +109,7 @@ class UpMesh:
     def _stand(self) -> None:
         for name, before in self._progress.items():
             self._progress[name] = progress(self._state, name) or before
-        now, rounds = time.monotonic(), [one.round for one in self._progress.values()]
+        now, rounds = time.monotonic(), [node.round for node in self._progress.values()]
         self.course.take(rounds, now)
         self._middle.take([median_low(rounds)], now)
 
@@ -123,11 +123,11 @@ class UpMesh:
             for child in (self._scheduler, *self._hosts, *self._feeders.values()):
                 child.log.forget()
         try:
-            seen = {row.name: row.seen for row in self._asks.sight().rows}
+            ages = {row.name: row.seen for row in self._asks.sight().rows}
         except BusError:  # then nobody can be heard, which is no node's fault
             self._deaf = True
             return
-        self._heard = {name: now - age for name, age in seen.items() if age is not None}
+        self._heard = {name: now - age for name, age in ages.items() if age is not None}
 
     def _state_of(self, child: Child, heard: float | None) -> str:
         """Return the state of a process that beats: one that is not heard does not just run."""
@@ -138,10 +138,14 @@ class UpMesh:
     def _row(self, name: str) -> ProcessStatus:
         if name not in self._nodes:
             return ProcessStatus(name, "elsewhere", None, "", "", "", 0)
-        own = [one for one in (self._nodes[name], self._feeders.get(name)) if one is not None]
+        children = [
+            child_process
+            for child_process in (self._nodes[name], self._feeders.get(name))
+            if child_process is not None
+        ]
         reached, feed = self._progress[name], self._feeders.get(name)
-        warning = max((one.log.warning(name) for one in own), default="")
-        restarts = sum(one.restarts for one in own)
+        warning = max((child_process.log.warning(name) for child_process in children), default="")
+        restarts = sum(child_process.restarts for child_process in children)
         fed = "" if feed is None else feed.state
         state = self._state_of(self._nodes[name], self._heard.get(name))
         return ProcessStatus(name, state, reached.round, spent(reached.spent), fed, warning, restarts)

@@ -34,16 +34,20 @@ def programs(
 ) -> list[Program]:
     """Return the learner, and each owner whose own part is here; metrics from that port on."""
     stated = ("--other-data",) * other_data
-    where = ("--state", str(state))
+    state_option = ("--state", str(state))
     served = () if metrics_from is None else ("--metrics", str(metrics_from))
-    found = [Program("learner", ("learner", str(file.path), *where, *served), (0, _UNMENDABLE))]
+    listed_programs = [
+        Program("learner", ("learner", str(file.path), *state_option, *served), (0, _UNMENDABLE))
+    ]
     for place, name in enumerate(file.owners):
         ports: tuple[str, ...] = ()
         if metrics_from is not None:
             first = metrics_from + 1 + 2 * place
             ports = ("--metrics", str(first), "--private-metrics", str(first + 1))
-        found.append(Program(f"owner {name}", ("owner", str(file.path), name, *where, *ports, *stated)))
-    return found
+        listed_programs.append(
+            Program(f"owner {name}", ("owner", str(file.path), name, *state_option, *ports, *stated))
+        )
+    return listed_programs
 
 
 def run_star(
@@ -71,12 +75,15 @@ def run_star(
         closing.enter_context(alone(state))
         fact("state", str(state))
         try:
-            kept = ensure_brokers(file, state, stop, fact, closing)
+            brokers = ensure_brokers(file, state, stop, fact, closing)
         except ProcessStopped:
             return
-        done = provision(file)
-        made, found = sum(len(side.created) for side in done), sum(len(side.existing) for side in done)
-        fact("topics", f"made {made}, found right {found}")
+        sides = provision(file)
+        created, existing = (
+            sum(len(side.created) for side in sides),
+            sum(len(side.existing) for side in sides),
+        )
+        fact("topics", f"made {created}, found right {existing}")
         folder.logs.mkdir(exist_ok=True)
         children = [
             Child(program, folder.log(program.label), lambda text: say(console, text, "bold red"))
@@ -84,11 +91,11 @@ def run_star(
         ]
         closing.callback(end_all, tuple(children))
         fact("processes", f"1 learner, {counted(len(file.owners), 'owner')}; logs in {folder.logs}")
-        elsewhere = [name for name in file.mesh.owners if name not in file.owners]
-        if elsewhere:
-            fact("elsewhere", f"{listed(elsewhere)}: run by their owners")
+        absent_owners = [name for name in file.mesh.owners if name not in file.owners]
+        if absent_owners:
+            fact("elsewhere", f"{listed(absent_owners)}: run by their owners")
         fact("Ctrl-C", "ends everything in order; the same command goes on from there")
-        over, learner = _watch(file, children, kept, console, stop), children[0]
+        over, learner = _watch(file, children, brokers, console, stop), children[0]
         failed = learner.log.last if learner.done and learner.code else ""
         answered = "the learner cannot go on" if failed else "all queries are answered"
         fact("ending", answered if over else "as asked")
@@ -103,7 +110,7 @@ def _watch(
     file: CollaborationFile, children: list[Child], kept: list[StartedBroker], console: Console, stop: Stop
 ) -> bool:
     """Keep all running; return whether the run is over: all have ended, or the learner cannot go on."""
-    said, due, learner = "", 0.0, children[0]
+    last_text, due, learner = "", 0.0, children[0]
     while not stop.asked.is_set():
         for child in children:
             child.look()
@@ -114,8 +121,8 @@ def _watch(
         if over or time.monotonic() >= due:
             due = time.monotonic() + LINES
             now = _line(file)
-            if now != said:
-                said = now
+            if now != last_text:
+                last_text = now
                 say(console, now)
         if over:
             return True

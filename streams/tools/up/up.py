@@ -61,7 +61,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         closing.enter_context(alone(options.state))
         fact("state", str(options.state))
         try:
-            kept = ensure_brokers(file, options.state, stop, fact, closing)
+            brokers = ensure_brokers(file, options.state, stop, fact, closing)
         except ProcessStopped:
             return False
         _provision(file, fact)
@@ -75,7 +75,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         if observers is not None:
             observers.introduce(fact)
         _introduce(file, options, served, fact)
-        _watch(mesh, kept, observers, file, console, stop, plain=plain)
+        _watch(mesh, brokers, observers, file, console, stop, plain=plain)
         over = f"the run is over: round {mesh.course.round:,} was its last"
         if mesh.over and observers is not None and not stop.asked.is_set():
             fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
@@ -122,25 +122,25 @@ def alone(state: Path) -> Iterator[None]:
 
 
 def _provision(file: MeshFile, fact: Fact) -> None:
-    done = provision(file)
-    made, found = sum(len(side.created) for side in done), sum(len(side.existing) for side in done)
-    fact("topics", f"made {made}, found right {found}")
+    sides = provision(file)
+    created, existing = sum(len(side.created) for side in sides), sum(len(side.existing) for side in sides)
+    fact("topics", f"made {created}, found right {existing}")
 
 
 def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fact: Fact) -> None:
     """Print what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     hosts = len(programs.hosts(file, options))
-    together = "" if hosts == len(file.nodes) else f" in {hosts} process{'es' if hosts > 1 else ''}"
+    processes = "" if hosts == len(file.nodes) else f" in {hosts} process{'es' if hosts > 1 else ''}"
     kinds = [
         counted(1, "scheduler"),
-        f"{counted(len(file.nodes), 'node')}{together}",
+        f"{counted(len(file.nodes), 'node')}{processes}",
         counted(len(fed), "feeder"),
     ]
     fact("processes", f"{', '.join(kinds)}; logs in {StateFolder(options.state).logs}")
-    elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
-    if elsewhere:
-        fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
+    absent_nodes = [name for name in file.mesh.nodes if name not in file.nodes]
+    if absent_nodes:
+        fact("elsewhere", f"{listed(absent_nodes)}: their owners have their own part")
     unfed = [name for name in file.nodes if name not in fed]
     if unfed:
         path = f" {file.path}" if file.mesh.shift else ""  # that of the replay, which moves the times

@@ -24,10 +24,10 @@ def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster)
     ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
     resources = _memory(mesh, node), _storage(mesh)
     code = tuple(raw.file.code_of(node))
-    kept = StatefulProcess(
+    process = StatefulProcess(
         COMPONENT, node_set(node), file, (node,), *resources, ports, private=True, code=code
     )
-    return kept.objects(place, cluster)
+    return process.objects(place, cluster)
 
 
 def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
