@@ -1,4 +1,4 @@
-"""A process's hello and heartbeats on its own topic of progress: the newest process of a name wins."""
+"""A process's heartbeats: with a hello, after which the newest process of a name wins, or without a name."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +13,31 @@ from topology.plans import Heartbeat
 
 RECENT = 256
 """Newest heartbeats of a name, among which are those of any other process of it that is still there."""
+
+
+class Beacon:
+    """The heartbeats of a process without a name, of which any number may run. They are its own `boot`.
+
+    Nobody else reads them: they only show that the broker is there. `kind`: what the process is.
+    """
+
+    replaced = False
+
+    def __init__(self, boot: bytes, kind: str, topic: str) -> None:
+        self._boot, self.whose, self.topic, self.first = boot, kind, topic, 0
+
+    def hello(self, bus: Bus, ask: Ask) -> None:
+        """Say nothing, as it replaces nobody. `first`: where to read the topic from."""
+        self.first = ask(lambda: bus.end(self.topic))
+
+    def value(self) -> bytes:
+        """Return the heartbeat."""
+        return self._boot
+
+    def read(self, offset: int, value: bytes) -> bool:
+        """Take a record of the topic; return whether this process sent it."""
+        del offset
+        return value == self._boot
 
 
 class Presence:

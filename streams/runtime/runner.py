@@ -41,7 +41,7 @@ from streams.bus.bus import Bus, BusError, Reader
 from streams.codec import Refused
 from streams.runtime.deadlines import Deadlines, FetchClock, InFlight
 from streams.runtime.floods import DeadLetters
-from streams.runtime.presence import Presence
+from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit, unreadable
 from streams.runtime.turns import Action, Ended, Lane, Loop
 from streams.runtime.worlds import ProcessWorld
@@ -85,7 +85,7 @@ class Role:
     offsets
         Where to read each topic from.
     decode
-        What makes events of a topic's record. Raises Refused.
+        What makes events of a topic's record. Raises Refused. Of the heartbeats' topic it gets the own ones.
     send
         What makes (topic, bytes) of an effect.
     keep
@@ -94,12 +94,18 @@ class Role:
         What begins work for an effect that `Pending` answers.
     report, evidence
         What takes an effect; what makes dead letters of it.
+    timers
+        Seconds, and what makes events each time that so many have passed.
     unsent
         (topic, bytes) that an earlier process should have sent.
     peers, timeout
         The topics that a deadline reads to their ends, and its seconds (None: there is none).
     letters
-        The topic of dead letters.
+        The topic of dead letters (None: nothing is kept).
+    lossy
+        The topics of which records may be lost that were deleted unread, beside that of heartbeats.
+    clock
+        What counts the seconds in which the broker is there (None: the runner makes one).
     floods
         Returns, in the reader's thread, whether a topic's record is worth a turn.
     ends, caught_up
@@ -113,7 +119,7 @@ class Role:
 
     machine: Machine
     first: Any
-    presence: Presence
+    presence: Presence | Beacon
     beat: float | None = BEAT
     offsets: Mapping[str, int]
     decode: Mapping[str, Callable[[Arrived], Iterable[Any]]]
@@ -122,10 +128,13 @@ class Role:
     later: Mapping[type, Callable[[Any, "Pending"], None]] = field(default_factory=dict)
     report: Mapping[type, Callable[[Any], object]] = field(default_factory=dict)
     evidence: Mapping[type, Callable[[Any], Iterable[BadMessage]]] = field(default_factory=dict)
+    timers: Sequence[tuple[float, Callable[[], Iterable[Any]]]] = ()
     unsent: Iterable[tuple[str, bytes]] = ()
     peers: Sequence[str] = ()
     timeout: float | None = None
-    letters: str
+    letters: str | None
+    lossy: Collection[str] = ()
+    clock: FetchClock | None = None
     floods: Mapping[str, Callable[[bytes], bool]] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
     caught_up: Action = _nothing
@@ -173,7 +182,7 @@ class Runner:
         before: Callable[[Any], None] = _nothing,
     ) -> None:
         self.role, self._bus, self._world, self._before = role, world.bus, world, before
-        self.clock = FetchClock(world.clock)
+        self.clock = role.clock or FetchClock(world.clock)
         self.lane = Lane(world.turns, _nothing, over)
         self.offsets = {**role.offsets, role.presence.topic: role.presence.first}
         self._deadlines = Deadlines(
@@ -184,7 +193,8 @@ class Runner:
             role.timeout,
             lambda number: self._handle(DeadlinePassed(number)),
         )
-        self._letters = DeadLetters.to(world.bus, role.letters, world.clock)
+        letters = role.letters
+        self._letters = None if letters is None else DeadLetters.to(world.bus, letters, world.clock)
         self._beats = InFlight()
         self._events: deque[Any] = deque()
         self._effects: Iterator[Any] = iter(())
@@ -193,7 +203,7 @@ class Runner:
     @property
     def lossy(self) -> frozenset[str]:
         """The topics of which records may be lost that were deleted unread."""
-        return frozenset({self.role.presence.topic})
+        return frozenset({self.role.presence.topic, *self.role.lossy})
 
     # ---------------------------------------------------------------------------- for the process's host
 
@@ -207,6 +217,8 @@ class Runner:
         if topic == presence.topic:
             if presence.read(offset, value):
                 self.clock.beat()
+                if topic in self.role.decode:
+                    self.lane.do(partial(self._take, topic, Arrived(offset, value, appended)))
             elif presence.replaced:
                 reason = (
                     f"another process of {presence.whose} has started after this one, and takes its place"
@@ -220,6 +232,10 @@ class Runner:
     def reading_failed(self, topic: str, error: BusError) -> None:
         """Take that a topic cannot be read any more."""
         self.lane.fail(unreadable(topic, error))
+
+    def handle(self, event: Any) -> None:
+        """Handle an event from outside, in a turn."""
+        self.lane.turn(partial(self._handle, event))
 
     def last_beat(self) -> None:
         """Tell where the process has stopped, unless it has failed. Once the loop has ended."""
@@ -237,6 +253,8 @@ class Runner:
         self._deadlines.watch(reader)
         if role.beat is not None:
             self.lane.every(role.beat, self._beat)
+        for seconds, make in role.timers:
+            self.lane.every(seconds, partial(self._tick, make))
         for topic, value in role.unsent:
             self._send(topic, value)
         self._handle(role.first)
@@ -250,6 +268,10 @@ class Runner:
             self._refuse(BadMessage(topic, arrived.value, refused))
             return
         self._events.extend(events)
+        self._go_on()
+
+    def _tick(self, make: Callable[[], Iterable[Any]]) -> None:
+        self._events.extend(make())
         self._go_on()
 
     def _handle(self, event: Any) -> None:
@@ -324,7 +346,8 @@ class Runner:
 
     def _refuse(self, letter: BadMessage) -> None:
         self.role.refused(letter.topic, letter.refused)
-        self._letters.write(*letter)
+        if self._letters is not None:
+            self._letters.write(*letter)
 
     def _start_deadline(self, started: StartDeadline) -> None:
         if self.role.timeout is not None or started.at_once:

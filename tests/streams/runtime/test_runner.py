@@ -7,7 +7,8 @@ import pytest
 from nodes.protocol import DeadlinePassed, Halt, Identity, StartDeadline
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Reason, Refused, decode_dead_letter
-from streams.runtime.presence import Presence
+from streams.runtime.deadlines import FetchClock
+from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit
 from streams.runtime.runner import BadMessage, Host, Role, Runner
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
@@ -272,3 +273,75 @@ def test_unsent_goes_out_first_and_who_has_caught_up_is_told():
     )
     processes.broker.run()
     assert caught_up == [b"zero", b"one"]
+
+
+def test_own_heartbeats_and_timers_make_events_and_any_number_of_nameless_processes_run():
+    processes = Processes()
+
+    def decoded(read):
+        return [b"%s has beaten at %d" % (read.value, read.appended)]
+
+    for name in "ab":
+        processes.start(
+            name,
+            presence=Beacon(name.encode(), "echo", "progress.a"),
+            beat=2.0,
+            timers=[(3.0, lambda name=name: [b"tick of %s" % name.encode()])],
+            decode={"progress.a": decoded},
+            offsets={},
+        )
+    while processes.broker.now < 5.0:
+        assert processes.broker.deliver()
+    for name in (b"a", b"b"):
+        beaten = [b"%s has beaten at %d" % (name, second) for second in (2, 4)]
+        echoes = processes.log(f"echoes.{name.decode()}")
+        assert echoes[:3] == [beaten[0], b"tick of %s" % name, beaten[1]]
+    assert not processes.ended
+
+
+def test_a_role_may_bring_its_clock():
+    processes = Processes()
+    clock = FetchClock(lambda: processes.broker.now, 1.0)
+    processes.start("a", clock=clock, beat=5.0)
+    while processes.broker.now < 4.0:
+        assert processes.broker.deliver()
+    assert clock.now() == 0.5  # half of its silence: since then no heartbeat was read
+    while processes.broker.now < 5.5:
+        assert processes.broker.deliver()
+    assert clock.now() == 1.0
+
+
+def test_records_deleted_unread_end_a_role_but_for_topics_that_may_lose_some():
+    processes = Processes()
+    for word in (b"one", b"two"):
+        processes.bus.send("words", word)
+    processes.broker.trim("words", 1)
+    processes.start("a")
+    processes.start("b", lossy=["words"])
+    processes.broker.run()
+    assert list(processes.ended) == ["a"]
+    assert processes.log("echoes.b") == [b"two"]
+
+
+def test_without_a_topic_of_dead_letters_what_is_refused_is_only_told():
+    processes, refused = Processes(), []
+    processes.start("a", letters=None, refused=lambda topic, why: refused.append(why.reason))
+    processes.say(b"broken", b"one")
+    assert (refused, processes.log("letters"), processes.log("echoes.a")) == (
+        [Reason.MALFORMED],
+        [],
+        [b"one"],
+    )
+
+
+def test_an_event_from_outside_is_handled_in_a_turn_and_none_after_the_end():
+    processes = Processes(asynchronous=True)
+    processes.start("a")
+    processes.runners["a"].handle(b"one")
+    processes.runners["a"].handle(b"end")
+    assert (len(processes.commits), processes.ended) == (1, {})  # it waits for the append
+    processes.commits.pop(0)()
+    processes.broker.run()
+    assert list(processes.ended) == ["a"]
+    processes.runners["a"].handle(b"two")
+    assert processes.log("echoes.a") == [b"one"]
