@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import orjson
 
 from nodes.losses.losses import Loss
 from nodes.losses.predictions import predicted
@@ -18,6 +19,14 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 
 LOGGER = logging.getLogger("mirrormesh.node")
+
+
+def as_json(value: dict[str, object]) -> bytes:
+    """Return finite numbers, arrays of them, text and None as JSON, each number with all its bits."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError:  # a class's name may hold half a character, which UTF-8 cannot
+        return json.dumps(value, default=np.ndarray.tolist).encode()
 
 
 class Decisions:
@@ -41,12 +50,16 @@ class Decisions:
 
     def write(self, decided: Decided) -> None:
         """Write one decision."""
-        value = {"run": self._run, "round": decided.round, "x": decided.decision.tolist()}
+        if not np.isfinite(decided.decision).all():  # orjson would write null
+            LOGGER.warning("a decision was not written: it is not finite")
+            return
+        decision = np.ascontiguousarray(decided.decision)  # orjson takes no other
+        value: dict[str, object] = {"run": self._run, "round": decided.round, "x": decision}
         if self._slot_begins is not None:
             value["slot"] = self._slot_begins(decided.round)
         value["decided"] = self._clock()
         try:
-            self._bus.send(self._topic, json.dumps(value).encode())
+            self._bus.send(self._topic, as_json(value))
             self._bus.serve()
         except BusError as error:
             LOGGER.warning("a decision was not written: %s", error)
@@ -82,22 +95,23 @@ class Predictions:
         """Write the predictions of one slot."""
         observations, places = disclosed_to_owner(foreseen.observations), disclosed_to_owner(foreseen.places)
         try:
-            for place, found in zip(places, self._made(foreseen.decision, observations), strict=True):
-                self._send(foreseen.round, place, found)
+            numbers = self._numbers(foreseen.decision, observations)
+            for place, prediction in zip(places, numbers, strict=True):
+                self._send(foreseen.round, place, prediction)
             self._settle()
         except BusError as error:
             LOGGER.warning("a slot's predictions were not all written: %s", error)
 
-    def _made(self, decision: Decision, observations: Observations) -> list[float | None]:
+    def _numbers(self, decision: Decision, observations: Observations) -> list[float | None]:
         """Return the predictions. Total: there is one for each record, whatever a user's own loss does."""
         size = len(observations.present)
         try:
             with np.errstate(all="ignore"):
-                made = predicted(self._loss, self._observed(decision), observations.features)
-                found = np.where(observations.present & np.isfinite(made), made, np.nan)
+                numbers = predicted(self._loss, self._observed(decision), observations.features)
+                numbers = np.where(observations.present & np.isfinite(numbers), numbers, np.nan)
         except Exception:  # noqa: BLE001 # a record stops nothing, and no log shows that it has failed
             return [None] * size
-        return [None if math.isnan(one) else one for one in found.tolist()]
+        return [None if math.isnan(number) else number for number in numbers.tolist()]
 
     def _send(self, round: int, place: Place, prediction: float | None) -> None:
         partition, offset = place
@@ -112,7 +126,7 @@ class Predictions:
             place_of = None if prediction is None else int(prediction)
             name = None if place_of is None else self._classes[place_of]
             value |= {"prediction": place_of, "class": name}
-        self._bus.send(self._topic, json.dumps(value).encode(), key=f"{partition}:{offset}".encode())
+        self._bus.send(self._topic, as_json(value), key=f"{partition}:{offset}".encode())
 
     def _settle(self) -> None:
         """Wait until they are acknowledged, or not at all while the broker takes none."""
