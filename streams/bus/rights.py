@@ -32,8 +32,8 @@ FASTEST = 100.0
 NETWORK = 125e6
 """Bytes per second of a gigabit network, which the busiest node's rounds must fit through."""
 REQUEST_SECONDS = 2e-4
-"""A broker thread's time for a request; each message sent, and each received, is one. The broker in
-docs/performance.md takes 9.5 ms a round for about 50 of them."""
+"""A broker thread's time for a request; each message sent, and each received, is one. A development
+broker took 9.5 ms a round for about 50 of them."""
 IDLE_REQUESTS = 20.0
 """Requests per second of a process that waits."""
 LEAST_BYTES, LEAST_PERCENTAGE = MIB, 50

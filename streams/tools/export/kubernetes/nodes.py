@@ -15,7 +15,7 @@ from streams.tools.export.raw_mesh import RawMesh
 COMPONENT = "node"
 _MIB, _GIB = 2**20, 2**30
 _MEMORY = 192
-"""MiB that a node has for itself: measured are 130 (docs/performance.md)."""
+"""MiB that a node has for itself: measured are 130 (docs/measurements/2026-11-23.md)."""
 
 
 def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
