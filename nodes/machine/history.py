@@ -13,10 +13,13 @@ from nodes.values import FloatArray, Release
 # Evidence isolates the instance that sent it, unless anybody may have written it: then it is only counted.
 # There is one `InEdge` per source. It keeps the first value by (round, instance), from H planned rounds
 # back (for late corrections and evidence) to 2H ahead (for releases before their plan). After a restart the
-# edge is read again from `position`, the offset of the oldest value kept.
+# edge is read again from `position`: at or before every value kept. A position behind one of them would make
+# the reader forget it, and a second value of that round, further on in the log, would pass for the first.
 
 MOST_ACCUSED = 64
 """Instances of a source that evidence is remembered of: only the one in the plans matters."""
+MOST_READ_AGAIN = 1000
+"""Records that a restart reads again for the sake of values that lower rounds have overtaken."""
 
 
 class InEdge:
@@ -24,7 +27,7 @@ class InEdge:
 
     def __init__(self, source: str, position: int = 0, *, isolates: bool = True) -> None:
         self.source, self.isolates = source, isolates
-        self._kept: dict[tuple[int, str], tuple[Release, int]] = {}  # in the order of the log
+        self._kept: dict[tuple[int, str], tuple[Release, int]] = {}
         self.accused: dict[str, int] = {}  # instances, with the newest round that has two values
         self.pardoned: dict[str, int] = {}  # instances, with the last round whose second values are forgiven
         self._next = position
@@ -53,7 +56,7 @@ class InEdge:
                 return Notice.DUPLICATE
             if message.round <= self.pardoned.get(message.instance, 0):
                 return Notice.DUPLICATE
-            self.accuse(message.instance, message.round)
+            self.accuse(message.instance, message.round, planned())
             return Notice.EVIDENCE
         if len(self._kept) >= most and not self._make_room(message, oldest, planned()):
             return Notice.OVERFULL
@@ -75,18 +78,24 @@ class InEdge:
         """Return whether that instance sent two values for a round, and so counts as silent."""
         return self.isolates and instance in self.accused
 
-    def accuse(self, instance: str, round: int) -> None:
-        """Remember that there are two values of that instance for that round."""
+    def accuse(self, instance: str, round: int, planned: frozenset[str] = frozenset()) -> None:
+        """Remember that there are two values of that instance for that round.
+
+        Of too many, one that is not `planned` is forgotten, of the oldest round: a source that invents
+        instances and accuses them all must not be trusted again.
+        """
         accused = self.accused
         accused[instance] = max(round, accused.get(instance, 0))
         if len(accused) > MOST_ACCUSED:
-            del accused[min(accused, key=accused.__getitem__)]
+            del accused[min(accused, key=lambda known: (known in planned, accused[known]))]
 
     def drop_before(self, round: int) -> int:
         """Forget the values of rounds below `round`; return the offset from which a restart reads again.
 
-        Sources send rounds in order. A value that came before one for a lower round is moved behind it, so
-        that a round far ahead holds back neither the others nor the position.
+        That is the offset of the first value kept. Sources send rounds in order, so it is of the lowest round
+        as a rule. A value that lower rounds have overtaken is read again too, as it may be the first of a
+        round to come; but not if it stands more than `MOST_READ_AGAIN` records before them: that is of no
+        round that was planned when it came, and one record could make every restart read the whole edge.
         """
         releases = self._kept
         if self.pardoned:
@@ -95,15 +104,12 @@ class InEdge:
             }
         if self.accused and not self.isolates:
             self.accused = {instance: last for instance, last in self.accused.items() if last >= round}
-        while releases:
-            first = next(iter(releases))
-            if first[0] < round:
-                del releases[first]
-            elif first[0] > next(reversed(releases))[0]:
-                releases[first] = releases.pop(first)
-            else:
-                return releases[first][1]
-        return self._next
+        for key in [key for key in releases if key[0] < round]:
+            del releases[key]
+        if not releases:
+            return self._next
+        earliest = releases[min(releases)][1] - MOST_READ_AGAIN
+        return min([offset for _, offset in releases.values() if offset >= earliest])
 
     def _make_room(self, message: ReleaseMessage, oldest: int, planned: frozenset[str]) -> bool:
         """Forget what is less important than the message.
@@ -140,6 +146,9 @@ class History:
         self._stepped: deque[int] = deque(maxlen=horizon)
         self.oldest = 1  # the first round whose releases still matter: H steps back
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
+        # What is known of sources that the mesh file leaves out now: it may have them again later.
+        self._absent_distrusted: tuple[tuple[str, str], ...] = ()
+        self._absent_pardoned: tuple[tuple[str, str, int], ...] = ()
         for record in records:
             self.remember(record)
         newest: JournalRecord | None = self.record
@@ -192,18 +201,16 @@ class History:
     def distrusted(self) -> tuple[tuple[str, str], ...]:
         """Return (source, instance) of sources that count as silent, as they sent two values for a round."""
         accused_edges = [edge for edge in self.edges.values() if edge.accused and edge.isolates]
-        return tuple([(edge.source, instance) for edge in accused_edges for instance in sorted(edge.accused)])
+        accusations = [(edge.source, instance) for edge in accused_edges for instance in sorted(edge.accused)]
+        return (*accusations, *self._absent_distrusted)
 
     def pardoned(self) -> tuple[tuple[str, str, int], ...]:
         """Return (source, instance, last round whose second values are no evidence any more)."""
         pardoned_edges = [edge for edge in self.edges.values() if edge.pardoned]
-        return tuple(
-            [
-                (edge.source, *instance)
-                for edge in pardoned_edges
-                for instance in sorted(edge.pardoned.items())
-            ]
-        )
+        pardons = [
+            (edge.source, *instance) for edge in pardoned_edges for instance in sorted(edge.pardoned.items())
+        ]
+        return (*pardons, *self._absent_pardoned)
 
     def accused(self) -> tuple[str, ...]:
         """Return the instances of sources that two values for a round are known of, the newest first."""
@@ -245,6 +252,8 @@ class History:
         for source, instance, last in newest.pardoned:
             if source in self.edges:
                 self.edges[source].pardoned[instance] = last
+        self._absent_distrusted = tuple([pair for pair in newest.distrusted if pair[0] not in self.edges])
+        self._absent_pardoned = tuple([pardon for pardon in newest.pardoned if pardon[0] not in self.edges])
 
     def _forget_rounds(self) -> None:
         self._stepped.clear()

@@ -12,7 +12,8 @@ Rules
 * A listener (in its first planned round) averages the full members' releases, publicly and exactly.
 * The weight of a source that is silent at the deadline goes to the own release. If its release comes late,
   within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
-  until it joins as a new instance. Where anybody may have written the second one, only the first counts.
+  until it joins as a new instance. Where anybody may have written the second one, only the first counts:
+  the first in the edge's log, over all restarts, in whatever order rounds came (`InEdge.drop_before`).
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 * Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 

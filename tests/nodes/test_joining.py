@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from nodes.machine.events import Decided, Journal, Notice, OpenSlot, PlanArrived, SendRelease, Started
-from nodes.machine.history import History
+from nodes.machine.history import MOST_READ_AGAIN, History
 from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline
 from nodes.values import Release
 from tests.support.machines import (
@@ -194,12 +194,12 @@ def test_one_release_for_a_round_far_ahead_does_not_silence_its_source_for_good(
     started(node, *plans(1, 2))
     feed(node, *[release("b", 10**6 + k, (1.0, 1.0), offset=k) for k in range(3 * HORIZON)])
     for t in range(1, 60):
-        offset = 100 + t
+        offset = 2 * MOST_READ_AGAIN + t
         effects = feed(node, release("b", t, (0.0, 0.0), offset=offset), release("c", t, (0.0, 0.0)), slot(t))
         assert of(effects, Journal), t
         position = dict(of(effects, Journal)[0].record.edge_positions)["b"]
         feed(node, *plans(t + 2, t + 2))
-    assert position > 100 + 59 - 3 * HORIZON  # nor is its topic read again from there
+    assert position > 2 * MOST_READ_AGAIN + 59 - 3 * HORIZON  # nor is its topic read again from there
 
 
 def test_an_unprovisioned_name_never_reaches_the_journal():
