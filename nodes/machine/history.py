@@ -157,7 +157,7 @@ class History:
             source: InEdge(source, positions.get(source, 0), isolates=isolates) for source in sorted(sources)
         }
         if newest is not None:
-            self._remember_evidence(newest)
+            self._remember_evidence(newest, isolates)
 
     @property
     def stepped(self) -> int:
@@ -245,14 +245,15 @@ class History:
         if self._lost:
             self._lost = {place: gap for place, gap in self._lost.items() if place[0] >= self.oldest}
 
-    def _remember_evidence(self, newest: JournalRecord) -> None:
+    def _remember_evidence(self, newest: JournalRecord, isolates: bool) -> None:
         for source, instance in newest.distrusted:
             if source in self.edges:
                 self.edges[source].accuse(instance, newest.round)
         for source, instance, last in newest.pardoned:
             if source in self.edges:
                 self.edges[source].pardoned[instance] = last
-        self._absent_distrusted = tuple([pair for pair in newest.distrusted if pair[0] not in self.edges])
+        if isolates:
+            self._absent_distrusted = tuple([pair for pair in newest.distrusted if pair[0] not in self.edges])
         self._absent_pardoned = tuple([pardon for pardon in newest.pardoned if pardon[0] not in self.edges])
 
     def _forget_rounds(self) -> None:
