@@ -157,7 +157,7 @@ class History:
             source: InEdge(source, positions.get(source, 0), isolates=isolates) for source in sorted(sources)
         }
         if newest is not None:
-            self._remember_evidence(newest, isolates)
+            self._remember_evidence(newest, isolates=isolates)
 
     @property
     def stepped(self) -> int:
@@ -245,7 +245,7 @@ class History:
         if self._lost:
             self._lost = {place: gap for place, gap in self._lost.items() if place[0] >= self.oldest}
 
-    def _remember_evidence(self, newest: JournalRecord, isolates: bool) -> None:
+    def _remember_evidence(self, newest: JournalRecord, *, isolates: bool) -> None:
         for source, instance in newest.distrusted:
             if source in self.edges:
                 self.edges[source].accuse(instance, newest.round)
