@@ -46,11 +46,7 @@ def _file(own: NodeSettings) -> Path | None:
     source = own.source
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
         return None
-    path = Path(source.path)
-    with suppress(OSError):
-        is_file = stat.S_ISREG(path.stat().st_mode)  # follows links
-        return path if is_file and not has_header_alone(source) else None
-    return None
+    return Path(source.path) if _is_file(source.path) and not has_header_alone(source) else None
 
 
 def has_header_alone(source: object) -> bool:
@@ -58,8 +54,8 @@ def has_header_alone(source: object) -> bool:
 
     Two such files are equal, and share nothing: else one record more would end what is said of both.
     """
-    if not isinstance(source, FileSettings) or source.path in {None, "-"}:
-        return False
+    if not isinstance(source, FileSettings) or source.path in {None, "-"} or not _is_file(source.path):
+        return False  # a pipe that was read to its end would be waited for, for ever
     with suppress(OSError, EOFError, zlib.error, NoPyarrow, NotParquet):
         if source.kind == "parquet":
             return parquet_rows(source.path) == 0

@@ -2,11 +2,12 @@
 
 import gzip
 import os
+from threading import Thread
 
 import pytest
 
 from streams.mesh.settings.node import NodeSettings
-from streams.records.shared_records import shared_records
+from streams.records.shared_records import has_header_alone, shared_records
 
 LINES = "".join(f'{{"x": {k}, "y": 1}}\n' for k in range(2_000))
 SCHEMA = {"features": {"x": "number"}, "label": {"column": "y"}}
@@ -86,3 +87,14 @@ def test_a_header_moves_the_lines_that_are_taken(tmp_path):
     without = node(path, kind="csv", columns=["x", "y"], take=take)
     assert sharing({"a": with_header, "b": without}) == {}
     assert sharing({"a": with_header, "b": without, "c": with_header}) == {"a": ["c"], "c": ["a"]}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "json-lines"])
+def test_a_pipe_is_not_opened_again_to_look_for_a_header(tmp_path, kind):
+    os.mkfifo(tmp_path / "pipe")
+    source = node(tmp_path / "pipe", kind=kind).source
+    answers = []
+    asked = Thread(target=lambda: answers.append(has_header_alone(source)), daemon=True)
+    asked.start()
+    asked.join(10)  # to open it would wait for ever
+    assert answers == [False]
