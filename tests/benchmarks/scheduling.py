@@ -16,7 +16,7 @@ from topology.scheduler import (
     PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
-    Started,
+    SchedulerStarted,
 )
 from topology.schedules import FixedSchedule, Schedule, SwitchingSchedule
 
@@ -39,7 +39,7 @@ def seconds(schedule: Schedule, plans: int) -> float:
         for stepped in range(0, plans, HORIZON // 4)
     }
     began, made = 0.0, 0
-    machine.handle(Started((), ()))
+    machine.handle(SchedulerStarted((), ()))
     for at in beats.values():
         for one in at:
             waiting = list(machine.handle(HeartbeatRead(one)))

@@ -11,7 +11,7 @@ from topology.scheduler import (
     PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
-    Started,
+    SchedulerStarted,
     Ticked,
 )
 from topology.schedules import FixedSchedule
@@ -38,7 +38,11 @@ class Mesh:
         self.plans = list(plans)
         self.refused = []
         self.left_out = []
-        self.send(Started(tuple(records(plans)), tuple(heartbeats), whole=not plans or not plans[0].follows))
+        self.send(
+            SchedulerStarted(
+                tuple(records(plans)), tuple(heartbeats), whole=not plans or not plans[0].follows
+            )
+        )
 
     def send(self, *events):
         """Handle the events; return the rounds planned thereby."""

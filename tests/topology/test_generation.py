@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.scheduling import FULL, Mesh, beat, plan, record, settings
 from topology.plans import after
-from topology.scheduler import PlansRead, SchedulerMachine, Started
+from topology.scheduler import PlansRead, SchedulerMachine, SchedulerStarted
 
 
 def test_plans_carry_the_generation_of_the_file():
@@ -38,7 +38,7 @@ def test_a_start_after_the_plans_of_a_newer_file_plans_nothing(own, planned):
 
 def test_a_void_record_of_a_newer_file_changes_nothing():
     machine = SchedulerMachine(settings())
-    machine.handle(Started())
+    machine.handle(SchedulerStarted())
     void = replace(plan(9, 8, FULL), generation=5)
     machine.handle(PlansRead(record(void)))
     assert machine.superseded is None

@@ -5,7 +5,7 @@ import pytest
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
 from topology.plans import Member, after
 from topology.progress import MOST
-from topology.scheduler import PlansRead, Refusal, SchedulerMachine, Started, Ticked
+from topology.scheduler import PlansRead, Refusal, SchedulerMachine, SchedulerStarted, Ticked
 
 H = 4  # of these tests
 LISTENING = tuple(Member(name, f"{name}1", full=False) for name in ABC)
@@ -157,7 +157,7 @@ def test_a_liar_among_nodes_that_have_begun_anew_is_one_node_alone():
 def test_another_schedulers_plans_that_are_read_after_the_heartbeats_were_not_lost():
     machine, first = SchedulerMachine(settings()), plan(10, 9, FULL)
     beats = tuple(beat(name, 12) for name in ABC)
-    started = machine.handle(Started((record(first),), beats, whole=False))
+    started = machine.handle(SchedulerStarted((record(first),), beats, whole=False))
     assert [found.round for found in started[0].plans] == [12 + 2 * H + 1, 22, 23, 24]
     others = plan(11, 10, FULL, first.named), plan(12, 11, FULL), plan(13, 12, FULL)
     (again,) = machine.handle(PlansRead(after(first, others)))

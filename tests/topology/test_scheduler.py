@@ -10,11 +10,11 @@ from topology.scheduler import (
     HeartbeatRead,
     PlansRead,
     PublishPlans,
+    RecordsRefused,
     Refusal,
-    Refused,
     SchedulerMachine,
+    SchedulerStarted,
     SourceEnded,
-    Started,
     Ticked,
     heartbeat_period,
 )
@@ -80,7 +80,7 @@ def rounds(effect):
 def begun():
     """A machine of H = 4 whose first four plans are published and not read."""
     machine = SchedulerMachine(settings())
-    machine.handle(Started())
+    machine.handle(SchedulerStarted())
     effects = [machine.handle(HeartbeatRead(beat(name))) for name in ABC]
     assert effects[:2] == [(), ()]
     return machine, published(effects[2])
@@ -120,7 +120,7 @@ def test_when_anothers_record_comes_between_the_own_ones_are_void_and_it_plans_a
     others = plan(7, 0, FULL[:2])
     again = published(machine.handle(PlansRead(after(None, (others,)))))
     assert (again.last, rounds(again)) == (others, [8, 9, 10])
-    assert machine.handle(PlansRead(after(None, first.plans))) == (Refused(Refusal.PLACE),)
+    assert machine.handle(PlansRead(after(None, first.plans))) == (RecordsRefused(Refusal.PLACE),)
     assert machine.last is others
     assert machine.handle(PlansRead(after(others, again.plans))) == ()
 
@@ -132,7 +132,7 @@ def test_round_numbers_alone_let_no_plan_follow_anothers():
     machine.handle(PlansRead(after(None, others)))
     on_top = after(first.plans[1], first.plans[2:])
     assert on_top.plans[0].may_follow(others[-1].round)
-    assert machine.handle(PlansRead(on_top)) == (Refused(Refusal.PLACE),)
+    assert machine.handle(PlansRead(on_top)) == (RecordsRefused(Refusal.PLACE),)
     assert machine.last is others[-1]
 
 
@@ -141,7 +141,7 @@ def test_an_own_record_that_comes_too_late_is_void_with_all_on_top_of_it():
     machine, first = begun()
     (one, *others) = first.plans
     again = machine.handle(PlansRead(after(one, tuple(others))))
-    assert again[0] == Refused(Refusal.PLACE)
+    assert again[0] == RecordsRefused(Refusal.PLACE)
     assert (published(again).last, rounds(published(again))) == (one, [2, 3, 4])
     assert machine.handle(PlansRead(after(None, (one,)))) == ()
     assert machine.handle(PlansRead(after(one, published(again).plans))) == ()
@@ -150,7 +150,7 @@ def test_an_own_record_that_comes_too_late_is_void_with_all_on_top_of_it():
 
 def test_a_node_that_is_let_in_by_a_plan_not_read_yet_is_full_after_it():
     machine = SchedulerMachine(settings(min_members=2))
-    machine.handle(Started())
+    machine.handle(SchedulerStarted())
     first = published([machine.handle(HeartbeatRead(beat(name))) for name in "ab"][-1])
     machine.handle(PlansRead(after(None, first.plans)))
     machine.handle(HeartbeatRead(beat("c")))
@@ -183,11 +183,11 @@ def test_heartbeats_of_another_run_or_an_unknown_node_are_ignored():
 
 def test_started_comes_first_and_once():
     machine = SchedulerMachine(settings())
-    with pytest.raises(ValueError, match="Ticked: Started comes first"):
+    with pytest.raises(ValueError, match="Ticked: SchedulerStarted comes first"):
         machine.handle(Ticked(1.0))
-    machine.handle(Started())
+    machine.handle(SchedulerStarted())
     with pytest.raises(ValueError, match="once"):
-        machine.handle(Started())
+        machine.handle(SchedulerStarted())
     with pytest.raises(ValueError, match="-1 seconds"):
         machine.handle(Ticked(-1))
 

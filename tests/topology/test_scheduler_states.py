@@ -20,7 +20,7 @@ from topology.scheduler import (
     PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
-    Started,
+    SchedulerStarted,
     Ticked,
 )
 from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
@@ -61,7 +61,7 @@ class Mesh(RuleBasedStateMachine):
         for beat in self.progress:
             self.learn(view, beat)
         view.heard.clear()
-        self.send(view, Started(tuple(sent.record for sent in self.log), tuple(self.progress)))
+        self.send(view, SchedulerStarted(tuple(sent.record for sent in self.log), tuple(self.progress)))
         return view
 
     @staticmethod

@@ -7,7 +7,7 @@ import pytest
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
 from topology.planning import end_plan
 from topology.plans import Member, after
-from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, Refusal, Refused, Ticked
+from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, RecordsRefused, Refusal, Ticked
 from topology.slot_clock import SlotClock
 
 CLOCK = SlotClock(start=1000.0, period=10.0, horizon=4)
@@ -63,7 +63,7 @@ def test_a_scheduler_refuses_a_record_ahead_and_stays_where_it_is():
     mesh.hear_all()
     before = mesh.machine.last
     record = after(before, (plan(381, before.round, FULL),))
-    assert mesh.machine.handle(PlansRead(record, ahead=True)) == (Refused(Refusal.AHEAD),)
+    assert mesh.machine.handle(PlansRead(record, ahead=True)) == (RecordsRefused(Refusal.AHEAD),)
     assert mesh.machine.last is before
 
 
@@ -77,7 +77,7 @@ def test_a_scheduler_whose_own_record_is_void_plans_without_its_clock_until_the_
     published = [one for one in hear(machine, 2) if isinstance(one, PublishPlans)]
     assert published[0].plans[0].round == 381
     refused, again = machine.handle(PlansRead(after(published[0].last, published[0].plans), ahead=True))
-    assert refused == Refused(Refusal.AHEAD)
+    assert refused == RecordsRefused(Refusal.AHEAD)
     assert (again.last, again.plans[0].round) == (last, last.round + 1)
 
 
@@ -90,7 +90,7 @@ def test_a_scheduler_whose_records_are_all_void_writes_one_a_tick():
     published = next(one for one in hear(machine, 2) if isinstance(one, PublishPlans))
     for _ in range(3):
         refused, *again = machine.handle(PlansRead(after(published.last, published.plans), ahead=True))
-        assert (refused, again) == (Refused(Refusal.AHEAD), [])
+        assert (refused, again) == (RecordsRefused(Refusal.AHEAD), [])
         assert not [one for one in hear(machine, 2) if isinstance(one, PublishPlans)]
         (published,) = machine.handle(Ticked(1.0))
 
