@@ -23,7 +23,7 @@ class Machine(Protocol):
         """Whether it is done and takes no more events."""
 
     def handle(self, event: Any, /) -> tuple[Any, ...]:
-        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        """Handle one event and return the effects to carry out, in order. Raises Misused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Noticed(NamedTuple, Generic[Kind]):
 
 
 class Stepped(NamedTuple, Generic[Record]):
-    """That number is over, and the record of it durable (public)."""
+    """The number is over, and its record is durable (public)."""
 
     number: int
     record: Record

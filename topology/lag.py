@@ -102,7 +102,7 @@ class Lag:
 
     @property
     def out(self) -> frozenset[str]:
-        """Who is left out now."""
+        """The nodes left out now."""
         return frozenset(self._out)
 
     @property
@@ -118,7 +118,7 @@ class Lag:
         holding: Collection[str],
         most: int,
     ) -> list[LeftOut]:
-        """Take that `seconds` have passed, and return whom to leave out from now on: at most `most`.
+        """Advance by `seconds`; return the nodes to leave out from now on (at most `most`).
 
         `progress`: the last round that each member has stepped which is waited for. `behind`: those of them
         that others are ahead of. `holding`: those that hold the others.

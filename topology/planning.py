@@ -21,7 +21,7 @@ class Horizon:
         self._place = 0  # of the member last waited for: checked first, most events leave it behind
 
     def add(self, plan: Plan) -> None:
-        """Take the next valid plan."""
+        """Add the next valid plan."""
         self._planned.append(plan.round)
 
     def must_wait(self, last: Plan, ahead: Sequence[Plan]) -> bool:

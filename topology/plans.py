@@ -257,7 +257,7 @@ class Chain:
         self._whole = whole
 
     def take(self, record: PlanRecord) -> bool:
-        """Take the record if it continues the last valid plan, and return whether it does."""
+        """Accept the record if it continues the last valid plan; return whether it does."""
         last = self.last
         if last is None:
             follows = record.continues == NOTHING or not self._whole

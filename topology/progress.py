@@ -1,4 +1,4 @@
-"""How far the mesh is, by what its nodes say when a scheduler starts.
+"""The progress of the mesh, as its nodes claim it when a scheduler starts.
 
 Rules
 -----
@@ -19,7 +19,7 @@ MOST = 2**62
 
 
 class Claims:
-    """What the nodes say of their progress, for one scheduler with horizon H."""
+    """The claims of progress that one scheduler with horizon H has read."""
 
     def __init__(self, horizon: int) -> None:
         self._horizon = horizon
@@ -29,11 +29,11 @@ class Claims:
         self._alone = 0  # what one node's claim at the start has counted
 
     def recall(self, node: str, stepped: int) -> None:
-        """Take a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
+        """Store a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
         self._claims[node] = stepped if stepped <= MOST else 0
 
     def hear(self, node: str, stepped: int, *, begun: bool) -> bool:
-        """Take a claim that was read just now, and return whether it counts. `begun`: there is a plan."""
+        """Handle a claim that was read just now; return whether it counts. `begun`: there is a plan."""
         if begun and node in self._heard:
             return False
         self._heard.add(node)
@@ -50,7 +50,7 @@ class Claims:
         self._median = self.median(names)
 
     def start(self, names: Iterable[str], last: int) -> None:
-        """Let the claim of one of these nodes count, after the plan of round `last`: at the start alone."""
+        """Accept a claim of one of these nodes, after the plan of round `last`, at the start alone."""
         self._alone = self.alone(names, last)
 
     def following(self, last: int, current: int | None) -> tuple[int, bool]:

@@ -56,7 +56,7 @@ class Roster:
         return self._clock - self._last_heard <= self._silence
 
     def recall(self, beat: Heartbeat) -> None:
-        """Take a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
+        """Handle a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:
             replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
             replaced.append(self._beats[beat.node].boot)
@@ -68,7 +68,7 @@ class Roster:
         self._heard.setdefault(beat.node, -inf)
 
     def hear(self, beat: Heartbeat) -> None:
-        """Take a heartbeat read just now."""
+        """Handle a heartbeat read just now."""
         self.recall(beat)
         self._doubted.discard(beat.node)
         self._mark(beat.node)
@@ -78,7 +78,7 @@ class Roster:
         self._doubted.add(name)
 
     def leave_out(self, names: frozenset[str]) -> None:
-        """Count these nodes, and no others, as silent, whatever is heard of them."""
+        """Count exactly these nodes as silent, whatever heartbeats come from them."""
         self._left_out = names
 
     def count_as_heard(self, plan: Plan) -> None:
@@ -88,11 +88,11 @@ class Roster:
                 self._mark(member.name)
 
     def note(self, plan: Plan) -> None:
-        """Take the next valid plan and record who joins in it (in the first plan, everyone)."""
+        """Add the next valid plan and record which nodes join in it (in the first plan, all)."""
         self._entries |= _joining(plan)
 
     def foresee(self, plan: Plan) -> None:
-        """Take a plan that is not read yet: who joins in it counts as joined, until `forget_foreseen`."""
+        """Add a plan that is not read yet: nodes that join in it count as joined until `forget_foreseen`."""
         self._foreseen |= _joining(plan)
 
     def forget_foreseen(self) -> None:

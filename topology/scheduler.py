@@ -124,7 +124,7 @@ class SchedulerMachine:
         return len(live), min(map(self._roster.stepped, live), default=0)
 
     def handle(self, event: SchedulerEvent) -> tuple[SchedulerEffect, ...]:
-        """Take one event and return the effects to carry out, in order.
+        """Handle one event and return the effects to carry out, in order.
 
         Raises ValueError unless `SchedulerStarted` comes first and once, and for a negative time.
         """
@@ -165,7 +165,7 @@ class SchedulerMachine:
     # ------------------------------------------------------------------------------------------- events
 
     def _begin(self, records: tuple[PlanRecord, ...], *, whole: bool) -> list[Refusal | None]:
-        """Take the stored records, of which some may be void."""
+        """Handle the stored records, of which some may be void."""
         own_records = [record for record in records if record.plans[0].run == self.settings.run]
         self._chain, valid = Chain(whole=whole), chosen(own_records, whole=whole)
         for record in valid:

@@ -1,4 +1,4 @@
-"""What a scheduler has published and not read back yet: it counts as planned meanwhile.
+"""The plans that a scheduler has published and not read back yet. They count as planned meanwhile.
 
 Rules
 -----
@@ -28,16 +28,16 @@ class Unread:
 
     @property
     def newest(self) -> Plan | None:
-        """The newest one."""
+        """The last plan published but not yet read back; None if there is none."""
         return self.plans[-1] if self.plans else None
 
     def publish(self, plan: Plan) -> None:
-        """Take the next one."""
+        """Add a published plan."""
         self.plans.append(plan)
         self._roster.foresee(plan)
 
     def read(self, record: PlanRecord) -> None:
-        """Take a valid record, of this scheduler or another."""
+        """Handle a valid record of this scheduler or another."""
         size = len(record.plans)
         self._waited = 0.0
         self._missing.clear()
@@ -47,7 +47,7 @@ class Unread:
             self._roster.forget_foreseen()
 
     def void(self, record: PlanRecord) -> bool:
-        """Take a void record, and return whether it is of this scheduler.
+        """Handle a void record; return whether this scheduler published it.
 
         Then it and all on top of it is to be planned again.
         """
@@ -60,7 +60,7 @@ class Unread:
         return True
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass: after too long all is to be planned again."""
+        """Advance the time. After too long a wait, all unread plans are to be planned again."""
         self._waited = self._waited + seconds if self.plans else 0.0
         if self._waited > self._limit:
             self._waited = 0.0

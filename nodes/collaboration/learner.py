@@ -74,7 +74,7 @@ class LearnerMachine:
         return tuple([name for name in self._records if name not in self._answers])
 
     def handle(self, event: LearnerEvent) -> tuple[LearnerEffect, ...]:
-        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        """Handle one event and return the effects to carry out, in order. Raises Misused."""
         if self._halted:
             raise Misused("the machine has halted")
         if isinstance(event, LearnerStarted) == (self._record is not None):

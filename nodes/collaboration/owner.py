@@ -88,7 +88,7 @@ class OwnerMachine:
         return None if self._reading is None else self._reading.number
 
     def handle(self, event: OwnerEvent) -> tuple[OwnerEffect, ...]:
-        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        """Handle one event and return the effects to carry out, in order. Raises Misused."""
         if self._halted:
             raise Misused("the machine has halted")
         if isinstance(event, OwnerStarted) == (self._set is not None):

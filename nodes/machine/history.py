@@ -228,7 +228,7 @@ class History:
                 edge.drop_before(round)
 
     def remember(self, record: JournalRecord) -> None:
-        """Take the record of a transition; forget rounds more than H back."""
+        """Store the record of a transition; drop rounds more than H back."""
         if self.record is not None and record.stepped != self.record.round:
             self._forget_rounds()  # the node was away, and has joined again
         self.record = record

@@ -1,4 +1,4 @@
-"""What a node that has fallen behind does with records that wait, where slots go by count.
+"""Policies of a node that has fallen behind, for waiting records with slots by count.
 
 By their number alone: how many wait is public, and what they hold is never looked at.
 """

@@ -103,7 +103,7 @@ class NodeMachine:
         return self._node.heartbeat
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
-        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        """Handle one event and return the effects to carry out, in order. Raises Misused."""
         node = self._node
         if node.halted:
             raise Misused("the machine has halted")

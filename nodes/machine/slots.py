@@ -49,7 +49,7 @@ class Slots(Protocol[T]):
         """Open the slot of that round."""
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
-        """Take a record in the order of its partition; `now` in seconds, infinite without a clock."""
+        """Add a record in the order of its partition; `now` in seconds, infinite without a clock."""
 
     def behind(self, now: float) -> bool:
         """Return whether records must wait outside until a slot is opened, independent of their content."""
@@ -79,7 +79,7 @@ class CountSlots(Generic[T]):
         self._round = round
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
-        """Take the next record. Raises ValueError for a second partition."""
+        """Add the next record. Raises ValueError for a second partition."""
         if arrival.partition != 0:
             raise ValueError(f"partition {arrival.partition}: slots by count need a topic of one partition")
         self._waiting.append(arrival)

@@ -51,7 +51,7 @@ class OpenRound:
                 self._releases[source] = release
 
     def hear(self, message: ReleaseMessage) -> None:
-        """Take the first release of a source for this round."""
+        """Store the first release of a source for this round."""
         if self._counted.get(message.source) == message.instance:
             self._releases[message.source] = message.release
 

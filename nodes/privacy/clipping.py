@@ -59,7 +59,7 @@ class Grid:
 
 
 class Totals(Protocol):
-    """Gives for each integer the exact sum of its vector's integers."""
+    """Returns for each integer the exact sum of its vector's integers."""
 
     def __call__(self, integers: IntArray, /) -> IntArray:
         """Return the sums, in a shape that broadcasts to the integers'."""

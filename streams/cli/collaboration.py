@@ -127,7 +127,7 @@ def _owner(owner: OwnerOutcome) -> dict[str, object]:
 
 
 def check(file: CollaborationFile) -> None:
-    """Look at every set that is here, whole. Raises MeshFileError with every mistake."""
+    """Read every set that is here as a whole. Raises MeshFileError with every mistake."""
     on_files = [
         name for name, owner_file in file.owners.items() if owner_file.source and owner_file.source.path
     ]

@@ -57,7 +57,7 @@ class LearnerWatcher(Protocol):
         """Note that a query is over, and the next one's record durable."""
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Take a notice of the machine."""
+        """Handle a notice of the machine."""
 
     def refused(self, owner: str, refused: Refused) -> None:
         """Note that an owner's response was refused."""

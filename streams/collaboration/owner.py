@@ -78,10 +78,10 @@ class OwnerWatcher(Protocol):
         """Note that an answer is durable."""
 
     def read(self, seconds: float, read: SetRead) -> None:
-        """Take how long a pass took, and what it returned (private)."""
+        """Record how long a pass took, and its result (private)."""
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Take a notice of the machine."""
+        """Handle a notice of the machine."""
 
     def refused(self, refused: Refused) -> None:
         """Note that a query was refused."""

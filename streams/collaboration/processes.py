@@ -242,7 +242,7 @@ class LearnerLog:
         self._log.debug("query %d: %d answers, %d missing", record.number - 1, answered, missing)
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Take a notice of the machine."""
+        """Handle a notice of the machine."""
         self._metrics.noticed(noticed)
         if noticed.notice is CollaborationNotice.LEFT_OUT:
             if noticed.peer in self._silent:
@@ -270,12 +270,12 @@ class OwnerLog:
         self._log.debug("query %d is answered", record.query)
 
     def read(self, seconds: float, read: SetRead) -> None:
-        """Take how long a pass took. What it found is private."""
+        """Record how long a pass took. Its result is private."""
         del read
         self._metrics.read(seconds)
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Take a notice of the machine."""
+        """Handle a notice of the machine."""
         self._metrics.noticed(noticed)
         _say(self._log, self._summed, noticed)
 

@@ -123,7 +123,7 @@ class MemoryNode:
         self._bus.close()
 
     def leave(self, leave_from: int | None) -> None:
-        """Take the owner's wish that no plan names the node from that round on (None: any may)."""
+        """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
         self._leave_from, shell = leave_from, self.shell
         if shell is not None and not shell.machine.halted:
             self._do(shell.leave, leave_from)

@@ -179,7 +179,7 @@ class MemoryScheduler:
         return self._shell.superseded
 
     def tick(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Advance the virtual time."""
         self._shell.tick(seconds, self.current())
 
     def end(self) -> None:

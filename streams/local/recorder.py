@@ -40,14 +40,14 @@ class NodeHistory:
 
 
 class Recorder:
-    """Takes the reports of all nodes of a run. It counts regret over the reports that it has seen."""
+    """Collects the reports of all nodes of a run, and computes regret over those collected."""
 
     def __init__(self, regrets: dict[str, LocalRegret]) -> None:
         self.nodes = {name: NodeHistory(regret) for name, regret in sorted(regrets.items())}
         self._pending: dict[str, Decided] = {}
 
     def __call__(self, name: str, report: Report) -> None:
-        """Take one report."""
+        """Handle one report."""
         node = self.nodes[name]
         match report:
             case Decided():

@@ -75,7 +75,7 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
-    """Let `save` write the file under another name, then rename it. Raises as `save` does, OSError.
+    """Call `save` with another name, then rename the file. Raises OSError, and what `save` raises.
 
     `private`: its mode is 0600; otherwise the process's mask sets it. An OSError names `path`.
     """

@@ -1,4 +1,4 @@
-"""Says which slots by time have ended, at a moment that the caller gives."""
+"""Finds the slots by time that have ended at a given moment."""
 
 from nodes.machine.time_slots import TimeSlots
 from streams.mesh.file import MeshFile

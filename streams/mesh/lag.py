@@ -1,4 +1,4 @@
-"""How long a node may hold the others, by a mesh file, and why it may for ever."""
+"""The time for which a node may delay the others by a mesh file, and why there may be no limit."""
 
 from math import inf
 

@@ -254,7 +254,7 @@ class Mesh:
 
     @cached_property
     def lag(self) -> LagLimits | None:
-        """How long a node on a broker may hold the others; None: for ever."""
+        """The time for which a node on a broker may delay the others, in seconds; None: no limit."""
         return lag_limits(self.settings)
 
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:

@@ -1,4 +1,4 @@
-"""Looks at a schedule's rounds: how many in a row connect all nodes, and how much disagreement they leave."""
+"""Measures a schedule: how many rounds in a row connect all nodes, and how much disagreement they leave."""
 
 import math
 from typing import NamedTuple

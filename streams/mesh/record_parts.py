@@ -1,4 +1,4 @@
-"""Which part of a source's records a node takes, and which parts can share no record.
+"""The part of a source's records that a node takes, and which parts cannot share a record.
 
 With slots by count the places of records are public, and a part is each record of every so many. With
 slots by time no place may decide anything: one record more would move all that stand behind it to other

@@ -1,4 +1,4 @@
-"""How one process of a mesh signs: with the private key of its broker's settings, under the name it has."""
+"""Signs for one process of a mesh, with the private key of its broker's settings and under its name."""
 
 from streams.codec.signatures import Envelope, SignedEnvelope
 from streams.mesh.file import MeshFile

@@ -1,4 +1,4 @@
-"""Lets exceptions of signal handlers out of a user's code, which could otherwise swallow them."""
+"""Passes exceptions of signal handlers through a user's code, which could otherwise swallow them."""
 
 import signal
 import threading

@@ -61,7 +61,7 @@ class LearnerMetrics(_Party):
         }
 
     def stepped(self, record: QueryRecord) -> None:
-        """Take the record of the next query."""
+        """Count the next query, which is durable."""
         self._done, self._answered = record.number, len(record.answers)
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
@@ -110,7 +110,7 @@ class OwnerMetrics(_Party):
         self.private.gauge(PrivateMetric.JOURNAL, journal_bytes)
 
     def answered(self, record: ResponseRecord) -> None:
-        """Take an answer that is durable."""
+        """Count an answer, which is durable."""
         self._done, self._charged = record.query, record.charged
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
@@ -119,7 +119,7 @@ class OwnerMetrics(_Party):
             self._refusals[noticed.notice].total += 1
 
     def read(self, seconds: float) -> None:
-        """Take the time of a pass."""
+        """Record the time of a pass."""
         self._pass.observe(seconds)
 
     def _spent(self, mechanism: QueryMechanism) -> float:

@@ -38,7 +38,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 # as the base calls it
-        """Take a thread for the connection; return whether there is one."""
+        """Reserve a thread for the connection; return whether one was free."""
         if not self._free.acquire(blocking=False):
             with self._lock, suppress(OSError, IndexError):  # it may be over by now
                 self._connections[0].shutdown(socket.SHUT_RDWR)  # its thread reads the end, and frees itself

@@ -81,7 +81,7 @@ class NodeMetrics:
         )
 
     def report(self, report: Report) -> None:
-        """Take a report of the machine (`Ports.report`): in its turn, like all methods but `sent`."""
+        """Handle a report of the machine (`Ports.report`): in its turn, like all methods but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)
@@ -111,11 +111,11 @@ class NodeMetrics:
         self._shared.received(source)
 
     def made_by(self, generation: int) -> None:
-        """Take the generation of the newest mesh file that a plan was made by."""
+        """Record the generation of the newest mesh file that a plan was made by."""
         self._newest = generation
 
     def committed(self, seconds: float) -> None:
-        """Take the seconds that the journal needed to make a record durable."""
+        """Record the seconds that the journal needed to make a record durable."""
         self._commit.observe(seconds)
 
     def refused(self, reason: Reason) -> None:

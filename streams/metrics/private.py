@@ -118,7 +118,7 @@ class PrivateFigures:
         registry.collected.register(_Process(registry.labels))
 
     def scored(self, report: Scored) -> None:
-        """Take a slot's score of the decision."""
+        """Record a slot's score of the decision."""
         self._aside.append(report)
         if len(self._aside) >= MOST:
             self.catch_up()

@@ -64,19 +64,19 @@ class SchedulerMetrics:
         self._published.total += count
 
     def planned(self, plan: Plan | None) -> None:
-        """Take the last valid plan (SchedulerMachine.last)."""
+        """Record the last valid plan (SchedulerMachine.last)."""
         self._plan = plan
 
     def heard(self, live: int, slowest: int) -> None:
-        """Take the number of live nodes, and the last step of the slowest."""
+        """Record the number of live nodes, and the last step of the slowest."""
         self._live, self._slowest = live, slowest
 
     def recalled(self, beat: Heartbeat, at: float) -> None:
-        """Take a heartbeat from the log, and when it was sent (seconds since 1970)."""
+        """Handle a heartbeat from the log, and when it was sent (seconds since 1970)."""
         self._nodes[beat.node].take(beat, min(at, self._clock()))  # by the sender's clock, which may be wrong
 
     def beat(self, beat: Heartbeat) -> None:
-        """Take a heartbeat read just now."""
+        """Handle a heartbeat read just now."""
         node = self._nodes[beat.node]
         if beat.hello and beat.boot != node.boot:
             node.starts.total += 1

@@ -94,12 +94,12 @@ class SharedFigures:
             counter.total += 1
 
     def decided(self, report: Decided) -> None:
-        """Take a round's releases."""
+        """Record a round's releases."""
         self._edges = report.edges
         self._decided = report
 
     def stepped(self, report: Stepped[JournalRecord]) -> None:
-        """Take the result of a round's step."""
+        """Record the result of a round's step."""
         now, before = self._clock(), self._stepped_at
         self._rounds.total += 1
         if before:

@@ -28,7 +28,7 @@ def told_between(first: float, last: float) -> float:
 
 
 class Timing:
-    """Takes each moment as it comes, in the machine's turn. Waiting for records reveals something of them.
+    """Records each moment in the machine's turn. Waiting for records reveals something of them.
 
     `clock` gives the moments of all shared metrics, in seconds since 1970: two clocks would together show a
     moment more finely. `steady` is the clock of private metrics.

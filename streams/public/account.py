@@ -114,7 +114,7 @@ def relays(ledger: Ledger, standing: Standing) -> bool:
 
 
 def unused(ledger: Ledger, standing: Standing) -> int | None:
-    """Return the number of rounds of the budget not charged when the learning ended; None before its end.
+    """Return how many rounds of the budget were left when the learning ended; None before its end.
 
     The last learning round is a round number: a node that was away stops in it like all others.
     """

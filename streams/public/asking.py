@@ -1,4 +1,4 @@
-"""Asks the mesh broker for its news, in a thread of its own."""
+"""Polls the mesh broker in a thread of its own."""
 
 import time
 from threading import Lock, Thread

@@ -39,7 +39,7 @@ class Course:
         self._recent: deque[tuple[float, int]] = deque()
 
     def take(self, rounds: Iterable[int], now: float) -> None:
-        """Take the nodes' last rounds, at least one, at time `now`."""
+        """Record the nodes' last rounds (at least one) at time `now`."""
         self.round = min(rounds)
         step = (now, self.round)
         if self._first is None or (self._last == self._first and self.round <= self._first[1]):

@@ -72,7 +72,7 @@ class MeshStatus(NamedTuple):
 
 
 class StatusTracker:
-    """Takes plans and heartbeats, and gives the state of the mesh. Times are seconds of one clock."""
+    """Builds the state of the mesh from plans and heartbeats. Times are seconds of one clock."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh, names = mesh.settings, tuple(mesh.settings.nodes)
@@ -86,11 +86,11 @@ class StatusTracker:
         self._refusals: Mapping[str, Refusals] = {}
 
     def refused(self, refusals: Mapping[str, Refusals]) -> None:
-        """Take what was refused so far, by node; what is not known is left out."""
+        """Set the refused counts by node; unknown ones are left out."""
         self._refusals = refusals
 
     def take(self, news: Iterable[Entry]) -> None:
-        """Take new entries, each topic in its order."""
+        """Handle new entries, each topic in its order."""
         for read, at in news:
             if isinstance(read, Plan):
                 self._plan(read)

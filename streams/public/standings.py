@@ -1,4 +1,4 @@
-"""Where nodes stand and what they have spent: by a journal in a state folder, or by the public broker."""
+"""The progress and spending of nodes, from a journal in a state folder or from the public broker."""
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress

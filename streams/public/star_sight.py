@@ -1,4 +1,4 @@
-"""How far a collaboration is, from the heartbeats of its learner and owners, which anybody may read."""
+"""The progress of a collaboration, from the heartbeats of its learner and owners, which anybody may read."""
 
 import time
 from contextlib import closing

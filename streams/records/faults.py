@@ -1,4 +1,4 @@
-"""Says why a record does not decode: the column and the kind of its fault, never a value."""
+"""Names why a record does not decode, by the column and the kind of its fault, never by a value."""
 
 import csv
 import json

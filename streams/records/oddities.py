@@ -1,4 +1,4 @@
-"""Says what a mesh file may do but hardly means, by its graph and the first records of its files."""
+"""Finds settings that are valid but probably unintended, by the graph and the first records of the files."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

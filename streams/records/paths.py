@@ -1,4 +1,4 @@
-"""Where a made-up target is: curves that it follows at a constant speed, and random manoeuvres."""
+"""Positions of a made-up target: curves that it follows at a constant speed, and random manoeuvres."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _TURN = 4.0
 _LEG = (0.2, 1.2)
 """The shortest and the longest leg of a manoeuvre."""
 _NEAR = 0.9
-"""How far from 0 a manoeuvre turns back."""
+"""The distance from 0 at which a manoeuvre turns back."""
 _STRIDE = 0.05
 """A manoeuvre goes a longer way in several parts."""
 

@@ -28,11 +28,11 @@ class ReplaySlots:
         return self._slots.waiting
 
     def pass_over(self, positions: Mapping[int, int]) -> None:
-        """Take no record below these offsets."""
+        """Skip all records below these offsets."""
         self.next |= {part: max(offset, self.next.get(part, 0)) for part, offset in positions.items()}
 
     def add(self, arrival: Arrival[bytes], now: float = math.inf) -> bool:
-        """Take the next record of its partition; return false for a record that is not needed."""
+        """Add the next record of its partition; return False if it is not needed."""
         if arrival.offset < self.next.get(arrival.partition, 0):
             return False
         self._slots.add(arrival, now)

@@ -123,7 +123,7 @@ class DemoView(Protocol):
 
 @contextmanager
 def shown(console: Console, watched: DemoProgress, title: str, *, plain: bool) -> Iterator[DemoView]:
-    """Give the view that fits the console."""
+    """Return the view that fits the console."""
     if plain or not console.is_terminal:
         yield DemoLines(console, watched)
         return

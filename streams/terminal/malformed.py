@@ -1,4 +1,4 @@
-"""Says how many records are malformed, and why, and how often own losses have failed.
+"""Words the counts of malformed records, their faults, and the failures of own losses.
 
 For the owner of the records alone; it shows no value.
 """

@@ -46,7 +46,7 @@ PERIOD = 10.0
 _REDRAWN = 0.2
 
 Tell = Callable[[int, int], None]
-"""Takes the number of lines in the topic, and of bad ones in this feed. Prints only now and then."""
+"""A callback (lines in the topic, malformed lines of this feed); it redraws a few times a second."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Says why a run in one process ended."""
+"""Words the reason why a run in one process ended."""
 
 from pathlib import Path
 

@@ -37,9 +37,9 @@ class DynamicsSettings(Settings):
     """`constant-velocity`: the state is the position, then the velocity. `constant-acceleration`: then the
     acceleration too. Not given beside `matrix`."""
     dimensions: int | None = Field(None, ge=1, le=MOST, exclude_if=absent)
-    """For a model, which needs it: the number of the position's coordinates. Not given beside `matrix`."""
+    """The number of the position's coordinates, which a model needs. Not given beside `matrix`."""
     period: Positive | None = Field(None, exclude_if=absent)
-    """For a model, which needs it: the time of a round, in the unit that velocities are per. With slots by
+    """The time of a round, in the unit of time of the velocities. A model needs it. With slots by
     time it is the slots'. Not given beside `matrix`."""
     matrix: Annotated[Matrix | None, BeforeValidator(_matrix_rows), Field(exclude_if=absent)] = None
     """The rows of F, square. Not given beside `model`."""
@@ -78,11 +78,12 @@ class ReachSettings(Settings):
     """A box around 0 for the state of a motion model: each coordinate is at most that far from 0."""
 
     position: Positive
-    """Of a position's coordinates."""
+    """The bound of a position's coordinates."""
     speed: Positive
-    """Of a velocity's."""
+    """The bound of a velocity's coordinates."""
     acceleration: Positive | None = Field(None, exclude_if=absent)
-    """Of an acceleration's, for `constant-acceleration`, which needs it. Not given for others."""
+    """The bound of an acceleration's coordinates, for `constant-acceleration`, which needs it. Not given for
+    others."""
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -151,7 +152,7 @@ class WarmStart(Settings):
     model: str
     """The path of a model file, relative to the file that names it."""
     vector: Literal["average", "newest"] = "average"
-    """Which of the model's vectors."""
+    """The vector of the model that is read."""
 
 
 def warm_start(value: object, info: ValidationInfo) -> object:
@@ -235,7 +236,7 @@ class StepSizeSettings(Settings):
     a: Positive
     """The scale of the steps."""
     b: float | None = Field(None, ge=0)
-    """For `shifted-inverse`, which needs it. Not given for any other rule."""
+    """The shift of `shifted-inverse`, which needs it. Not given for any other rule."""
 
     @model_validator(mode="after")
     def _b_where_it_is_used(self) -> Self:
@@ -271,7 +272,7 @@ class AlgorithmSettings(Settings):
     """eta: adds eta times the average of what is heard to the gradient, which pulls decisions towards 0. It
     is 0 for sparse-dola."""
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
-    """Where gradients are taken. Not given: `decision`, but `consensus` for dola."""
+    """The point at which gradients are taken. Not given: `consensus` for dola, `decision` for the others."""
     x_1: Annotated[Vector | None, BeforeValidator(warm_start)] = None
     """The first decision: a list of numbers, or `{model: PATH, vector: average}` for a model file's
     `average` or `newest`; all nodes must have the same. Not given: the point of the constraint where

@@ -33,7 +33,7 @@ def _security(value: Mapping[str, Any]) -> str:
 
 
 class BrokerSettings(Settings):
-    """How to reach a broker. `${NAME}` is replaced from the environment."""
+    """The connection to a broker. `${NAME}` is replaced from the environment."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -44,7 +44,7 @@ class BrokerSettings(Settings):
     Not given: `sasl` with `username`, `tls` with `ca` or `certificate`, `sasl-tls` with both, else
     `plaintext`."""
     mechanism: Literal["scram-sha-512", "scram-sha-256", "plain"] = "scram-sha-512"
-    """How the user logs in. `plain` sends the password itself, so it needs `sasl-tls`."""
+    """The login mechanism. `plain` sends the password itself, so it needs `sasl-tls`."""
     username: FromEnvironmentText | None = None
     """The user, with a password. Not given: a broker without users."""
     password: PlainSecret | None = None
@@ -67,8 +67,8 @@ class BrokerSettings(Settings):
     """The path of the private key (PEM) that signs what is sent to the mesh broker, where `mesh.signatures`
     are `required`; `mirrormesh key` makes it. Not given: nothing can be sent there."""
     verify_host_name: bool = True
-    """Whether the broker's certificate must name the host in `servers`. If not, anyone with a certificate of
-    the CA can pose as the broker, and every process warns of it."""
+    """The broker's certificate must name the host in `servers`. If this is false, anyone with a certificate
+    of the CA can pose as the broker, and every process warns of it."""
 
     @model_validator(mode="before")
     @classmethod

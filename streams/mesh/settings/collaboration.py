@@ -62,7 +62,7 @@ class OwnerTerms(Settings):
 
 
 class StepSettings(Settings):
-    """How theta moves after each query."""
+    """The step of theta after each query."""
 
     name: Literal["averaged", "strongly-convex"]
     """`averaged`: steps of c_1/sqrt(k) within the constraint, and their average is the model (Algorithm 2).
@@ -83,7 +83,7 @@ class StepSettings(Settings):
 
 
 class NoiseSettings(Choice):
-    """Where the owners' noise comes from."""
+    """The source of the owners' noise."""
 
     words: ClassVar[tuple[str, ...]] = ("exact",)
 
@@ -115,14 +115,14 @@ class CollaborationSettings(Settings):
     constraint: ConstraintSettings | None = None
     """The set that theta stays in, for averaged, which needs it. Not given for strongly-convex."""
     algorithm: StepSettings
-    """How theta moves."""
+    """The steps of theta."""
     queries: Count
     """T. Each owner answers no more, and its epsilon is for all of them."""
     gradient_bound: Positive
     """Xi: each record's gradient is clipped to it, in L1 for laplace, in L2 for gaussian."""
     sharing: Count = 1
-    """kappa: in how many owners' sets one record may be, at most: no more than there are. Nobody checks it.
-    Each owner spends its epsilon/kappa."""
+    """kappa, the largest number of owners' sets that hold one record. It is not checked. Each owner spends
+    its epsilon/kappa."""
     response_timeout: Seconds = 30.0
     """Seconds after which owners that have not answered are left out of a query. `none`: they never are."""
     noise: NoiseSettings = NoiseSettings(exact=True)
@@ -174,12 +174,12 @@ class OwnerSettings(Settings):
     """An owner's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
     source: HeldOutSettings | None = None
-    """Where its records are: a file, or without `path` the records of its data broker. Not given: the owner
-    cannot be run here."""
+    """The source of its records: a file, or without `path` the records of its data broker. Not given: the
+    owner cannot be run here."""
     brokers: OwnerBrokersSettings | None = None
     """The owner's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
-    """Where to serve its private metrics. Not given: nowhere."""
+    """The port that serves its private metrics. Not given: they are not served."""
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
     """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
     systemd's watchdog is not fed."""

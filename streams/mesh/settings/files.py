@@ -89,13 +89,14 @@ def check_shuffle(path: str | None, *, shuffle: bool) -> None:
 
 
 class TakeSettings(Settings):
-    """Takes some of the records: splits one file over nodes."""
+    """Selects some of the records, to split one file over nodes."""
 
     every: Count
     """The number of parts. With slots by count a part is each record of this many. With slots by time a
     hash of its own bytes chooses a record's part: parts may be uneven, as identical records are in one."""
     offset: int = Field(0, ge=0)
-    """Which part, from 0 on. With slots by count: how many records stand before the first one taken."""
+    """The part that is taken, counted from 0. With slots by count it is the number of records before the
+    first one taken."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:

@@ -8,7 +8,7 @@ from streams.mesh.settings.base import Choice, CodeName, Positive, Settings, Vec
 
 
 class ResidualSettings(Settings):
-    """How a residual counts."""
+    """The loss of a residual."""
 
     huber: Positive | None = None
     """The size up to which a residual r is squared; beyond it grows linearly, so that a wrong measurement
@@ -16,10 +16,10 @@ class ResidualSettings(Settings):
 
 
 class ReferenceSettings(ResidualSettings):
-    """How a residual counts, and the place that all measure against."""
+    """The loss of a residual, and the reference that all sensors measure against."""
 
     reference: Vector
-    """Where the reference stands: public, one number a coordinate."""
+    """The position of the reference, one number for each coordinate. It is public."""
 
 
 def _alone(value: object) -> object:

@@ -67,9 +67,9 @@ class TargetSettings(Settings):
     """The target that made-up sensors (`localisation`) measure, the same for all nodes."""
 
     path: PathSettings = PathSettings(paper=True)
-    """Where it goes."""
+    """The path of the target."""
     speed: Positive | None = None
-    """The way that it goes in a round, always the same. Not given for `paper` and `still`; all others need
+    """The distance that it moves in each round. Not given for `paper` and `still`; all others need
     it. For `random-manoeuvre` at most 10."""
 
     @model_validator(mode="after")
@@ -129,7 +129,7 @@ class GraphSettings(Choice):
 
 
 class TopologySettings(Settings):
-    """Who hears whom: one `graph` for every round, or a `cycle` of graphs in turn."""
+    """The graph of nodes: one `graph` for every round, or a `cycle` of graphs in turn."""
 
     graph: GraphSettings | None = None
     """The graph of every round. Not given beside `cycle`."""
@@ -164,58 +164,62 @@ class MeshSettings(Settings):
     nodes: Annotated[
         dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
-    """The nodes: a list of names, or a mapping from names to what a node does otherwise, and to
-    its public key."""
+    """The nodes: a list of names, or a mapping from names to the
+    settings that differ for a node, and its public key."""
     dimension: int = Field(ge=1, le=1 << 24)
-    """d, the length of a decision: the number of features, for softmax times the number of classes. With
-    `dynamics` that of the state, of which the loss sees a part."""
+    """d, the length of a decision. It is the number of features (for softmax, times the number of classes).
+    With `dynamics` it is the length of the state, of which the loss sees a part."""
     algorithm: AlgorithmSettings
-    """How a decision follows from gradients and neighbours' releases."""
+    """The algorithm that makes a decision from gradients and neighbours' releases."""
     loss: LossSettings
-    """What decisions are to make small."""
+    """The loss that decisions minimise."""
     class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
     """The weight of a record by its label: [negative, positive], or a number for each class. For hinge,
     logistic and softmax. Not given: all weigh the same."""
     slots: SlotSettings
-    """Which records a round learns from."""
+    """The records that a round learns from."""
     privacy: PrivacySettings
     """The mechanism between a node's gradients and its releases."""
     topology: TopologySettings
-    """Who hears whom."""
+    """The graph of nodes: each node reads its neighbours' releases."""
     layout: Layout = "edges"
-    """Where releases are on the broker: `edges`, in a topic an edge; `outbox`, in a topic a node that all its
-    neighbours read. One send a round then, and fewer topics, but no rights for each edge."""
+    """The topics of releases. `edges`: one for each edge. `outbox`: one for each node, which all its
+    neighbours read. Then a node sends once a round and there are fewer topics, but rights cannot differ by
+    edge."""
     horizon: int = Field(32, ge=4, le=4096)
-    """H, in rounds: the lead of the plans, the window for late releases and the length of a rejoin."""
+    """H, in rounds. It is the lead of the plans, the window for late releases and the length of a rejoin."""
     round_timeout: Seconds = 5.0
-    """Seconds that a node waits for a neighbour's release. `none`: until it comes."""
+    """Seconds that a node waits for a neighbour's release. `none`: no limit."""
     silence: Annotated[Annotated[float, Field(ge=0.5)] | None, BeforeValidator(or_none)] = 10.0
-    """Seconds without a heartbeat (ten beats) after which a scheduler plans without a node. `none`: never."""
+    """Seconds without a heartbeat after which a scheduler plans without a node. Ten heartbeats are sent in
+    this time, or one a second if that is more. `none`: no limit."""
     lag_limit: Seconds = None
-    """Seconds, or 8 rounds if they take longer, for which a node that steps may hold the others. Beyond, its
-    neighbours go on without its releases, and it is planned without for as long as it held all. `none`: for
-    ever. One that beats and does not step may for the longest of this, `silence`, and the waits for its
-    records and releases; for ever where one of those is `none`, and in one process."""
+    """How long a slow node may delay the others, in seconds (at least 8 rounds). After that its neighbours
+    continue without it, and the scheduler leaves it out for as long as it delayed them. `none`: no limit. A
+    node that sends heartbeats and does not step may delay them for the longest of this limit, `silence`, and
+    the time-outs for its records and releases. It may do so without a limit where one of these is `none`, and
+    in one process."""
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     """The last round. `none`: until stopped."""
     min_members: Count | None = None
-    """The fewest nodes for which a round is planned. Not given: all for the first plan, then one."""
+    """The fewest nodes with which a round is planned. Not given: all nodes for the first plan, then one."""
     target: TargetSettings = TargetSettings()
-    """What made-up sensors measure."""
+    """The target that made-up sensors measure."""
     seed: int = Field(0, ge=0)
-    """For schedules, the order of data and simulated noise, never for exact noise."""
+    """The seed of schedules, the order of data and simulated noise. Exact noise has no seed."""
     generation: int = Field(0, ge=0, lt=1 << 32)
-    """The number of this file among those of the run. Plans carry it. Other nodes or edges: raise it."""
+    """The number of this file among those of the run. Plans carry it. Raise it with each change of nodes or
+    edges."""
     parties: dict[Name, PartySettings] = Field(default_factory=dict)
-    """Who runs which nodes, and as which user of the mesh broker. Not given, and for nodes that no party
-    names: each node is a party of its own name."""
+    """The parties, with the nodes that each runs and its user of the mesh broker. A node that no party names
+    is a party of its own name."""
 
     signatures: Literal["none", "required"] = "none"
-    """Whether every release, heartbeat and plan must be signed (Ed25519): `none` or `required`. Then each
-    node has a `key` here, each scheduler one in `schedulers`, and each process a `signing_key` for its
-    broker."""
+    """`required`: every release, heartbeat and plan must be signed (Ed25519). Each node then has a `key`
+    here, each scheduler a key in `schedulers`, and each process a `signing_key` for its broker."""
     schedulers: dict[Name, PublicKey] = Field(default_factory=dict)
-    """The public keys of the schedulers, by names of your choice. Not given: none, as nothing is signed."""
+    """The public keys of the schedulers, by names of your choice. Needed with `signatures: required`
+    alone."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -32,13 +32,13 @@ class FileSettings(Settings):
     path: FilePath = None
     """The file. Not given: records come from the data broker alone."""
     record: SchemaSettings = Field(alias="schema")
-    """What a record's columns become; a mapping, or the path of a YAML file that holds it."""
+    """The schema of the columns: a mapping, or the path of a YAML file that holds it."""
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """The names of the columns of a CSV file without a header row. Not given: the first row names them."""
     take: TakeSettings | None = None
-    """Which records to take. Not given: all."""
+    """The records to take. Not given: all."""
     shuffle: bool = False
-    """Whether to read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -73,7 +73,7 @@ class LocalisationSettings(Settings):
     kind: Literal["localisation"]
     """The simulated sensor."""
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
-    """Where it stands. Not given: sensors stand evenly on a circle of radius 1.5 around 0."""
+    """The position of the sensor. Not given: sensors stand evenly on a circle of radius 1.5 around 0."""
     noise: float | None = Field(None, ge=0)
     """The standard deviation of a normal error; angles are in radians. Not given: the error is uniform from
     0 to 0.001."""
@@ -83,13 +83,14 @@ class LocalisationSettings(Settings):
     """The share of records that are lost: with slots by time they do not come; by count an unreadable one
     holds the place, so that the sensors stay in step."""
     reach: Positive | None = None
-    """How far it sees: of a target further away its record holds no measurement. Not given: any distance."""
+    """The largest distance that it measures. A record of a target further away holds no measurement. Not
+    given: no limit."""
     first: Count = 1
     """The first round of which it has records: before, all are lost."""
     last: Count | None = None
     """The last one. Not given: it has no end."""
     truth: bool = False
-    """Whether records also hold the target's position, for the owner's metrics only."""
+    """Records also hold the target's position, for the owner's metrics only."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -109,9 +110,9 @@ class OwnSourceSettings(Settings):
     name: CodeName
     """The name of an entry point, or `package.module:Class`, which the command line allows."""
     take: TakeSettings | None = None
-    """Which records to take. Not given: all."""
+    """The records to take. Not given: all."""
     shuffle: bool = False
-    """Whether to read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -131,7 +132,7 @@ SourceSettings = Annotated[
 
 
 class LatePolicySettings(Choice):
-    """What a node that has fallen behind on a broker does with records that wait, where slots go by count."""
+    """The policy of a node on a broker that has fallen behind, for waiting records with slots by count."""
 
     words: ClassVar[tuple[str, ...]] = ("queue",)
 
@@ -153,16 +154,16 @@ class NodeSettings(Settings):
     """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
     source: SourceSettings | None = None
-    """Where its records come from. Not given: the node cannot be run here."""
+    """The source of its records. Not given: the node cannot be run here."""
     brokers: BrokersSettings | None = None
     """The node's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
-    """Where to serve its private metrics. Not given: nowhere."""
+    """The port that serves its private metrics. Not given: they are not served."""
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
     """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
     systemd's watchdog is not fed; at least ten heartbeats."""
     late_policy: LatePolicySettings = LatePolicySettings.model_validate("queue")
-    """What it does, on a broker and with slots by count, with records that wait as it was away, or as they
-    come faster than rounds. By their number alone. In one process no record is late."""
+    """The policy for records that wait, because the node was away or because they come faster than rounds. It
+    applies on a broker, with slots by count, and depends on the number of waiting records alone."""
     predictions: bool = False
-    """Whether to write a prediction for each record to the party's own broker."""
+    """Write a prediction for each record to the party's own broker."""

@@ -124,7 +124,7 @@ class PrivacySettings(Settings):
     mechanism: MechanismName
     """The noise. `none` protects nothing."""
     on: Literal["gradient", "parameters"] = "gradient"
-    """What noise is added to: a slot's gradient, or the node's parameters."""
+    """The value that gets the noise: a slot's gradient, or the node's parameters."""
     noise: Literal["exact", "simulated"] = "exact"
     """`exact`: from the operating system. `simulated`: from the seed, so that runs can be repeated; it
     protects nothing."""
@@ -147,7 +147,7 @@ class PrivacySettings(Settings):
     """The most that the whole stream may spend: a sum of epsilons, or an epsilon at a delta. Not given: no
     limit."""
     after_budget: Literal["relay", "leave"] = "relay"
-    """What a node does when its budget is spent: pass on what it hears, or leave."""
+    """`relay`: a node whose budget is spent still mixes and sends, and learns no more. `leave`: it leaves."""
 
     @model_validator(mode="before")
     @classmethod
@@ -218,7 +218,8 @@ class TimeSlotsSettings(Settings):
     period: Positive
     """Seconds that a slot lasts."""
     start: Annotated[float, BeforeValidator(_moment)]
-    """When slot 1 begins: seconds since 1970, or ISO 8601 with a zone, like 2026-01-31T12:00:00Z."""
+    """The time at which slot 1 begins: seconds since 1970, or ISO 8601 with a zone, like
+    2026-01-31T12:00:00Z."""
     size: Count = 1
     """h: the largest number of a period's records that are learnt from. Sums are divided by it."""
     grace: float = Field(0.2, ge=0)
@@ -239,7 +240,7 @@ SlotSettings = Annotated[
 
 
 class NodeOverrides(Settings):
-    """What one node does otherwise: in privacy, and in what it measures; and its key. All of it is public."""
+    """The settings of one node that differ from the mesh's, and its public key. All of them are public."""
 
     mechanism: MechanismName | None = None
     """The node's own mechanism. Not given: that of `privacy`."""

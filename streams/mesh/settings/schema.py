@@ -159,8 +159,8 @@ class LabelSettings(Settings):
     """The values whose label is -1; all others make the record unreadable. Not given: all but `positive`
     are -1."""
     classes: Words | None = None
-    """For softmax alone, not given for other losses: the label is the value's place in this list, from 0.
-    Other values make the record unreadable."""
+    """The classes, for softmax; not given for other losses. The label is the value's place in this list, from
+    0. Other values make the record unreadable."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
@@ -192,7 +192,7 @@ class SchemaSettings(Settings):
     label: LabelSettings
     """The label's column; it must not be a feature."""
     intercept: bool = False
-    """Whether the last feature is a 1."""
+    """Add a last feature that is always 1."""
     norm: Positive | None = None
     """Rows longer than this in L2, intercept included, are scaled down to it. Not given: they stay."""
     timestamp: str | None = None
@@ -272,9 +272,9 @@ class _SparseSettings(Settings):
     norm: Positive | None = None
     """Rows longer than this in L2 are scaled down to it. Not given: they stay."""
     take: TakeSettings | None = None
-    """Which records to take. Not given: all."""
+    """The records to take. Not given: all."""
     shuffle: bool = False
-    """Whether to read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""

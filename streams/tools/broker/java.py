@@ -70,7 +70,7 @@ def _version() -> str | None:
 
 
 def _fetch(pom: Path, version: str | None, folder: Path, say: Say) -> None:
-    """Let Maven fill a temporary folder, and rename it once it is complete."""
+    """Fill a temporary folder with Maven, and rename it once it is complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise Missing("mvn is missing: install maven (it fetches Kafka's jars, once)")

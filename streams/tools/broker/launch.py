@@ -78,7 +78,7 @@ def _refuse_used(port: int) -> None:
 
 
 def _format_once(folder: Folder, identity: BrokerIdentity, java: str, jars: Path) -> None:
-    """Let Kafka format the data folder, unless an earlier start did."""
+    """Format the data folder with Kafka's tool, unless an earlier start did."""
     if folder.identity() is not None:
         return
     shutil.rmtree(folder.data, ignore_errors=True)

@@ -61,7 +61,7 @@ def probabilities(loss: Loss, scores: FloatArray) -> FloatArray | None:
 
 
 def decided(threshold: float, values: FloatArray, known: BoolArray, labels: FloatArray) -> Deciding:
-    """Take records (n,) whose value is at or above the threshold for positive.
+    """Predict positive for the records (n,) whose value is at or above the threshold, and score that.
 
     `labels`: of the records that are `known` to have one.
     """

@@ -14,7 +14,7 @@ from streams.tools.up.programs import Program
 
 Say = Callable[[str], None]
 FIRST, LONGEST = 1.0, 30.0
-"""Seconds before a failed child starts again: at first, and at most."""
+"""Seconds before a failed child starts again, the first time and at most."""
 PATIENCE = 5.0
 """Seconds for a child's orderly end."""
 # -P: no module in the working directory may shadow one of ours
@@ -79,7 +79,7 @@ class Child:
             self._ended(code)
 
     def ask_to_end(self) -> None:
-        """Ask for its orderly end; without another `look` it does not start again."""
+        """Request its orderly end. It does not start again without another `look`."""
         if self._process is not None:
             self._process.terminate()
 

@@ -19,7 +19,7 @@ from streams.tools.up.silence import Silence
 
 
 class Asks(Protocol):
-    """Asks the mesh broker what can be heard on it."""
+    """Polls the mesh broker for plans and heartbeats."""
 
     @property
     def gone(self) -> float | None:

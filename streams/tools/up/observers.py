@@ -110,7 +110,7 @@ class Observers:
         self._children = tuple(Child(program, state_folder.log(program.label), say) for program in programs)
 
     def introduce(self, fact: Fact) -> None:
-        """Say where to look."""
+        """Print the addresses of the dashboards and metrics."""
         fact("prometheus", f"http://{HERE}:{self._observing.prometheus}; alerts at /alerts")
         if len(self._children) > 1:
             fact("grafana", f"http://{HERE}:{self._observing.grafana}/dashboards")

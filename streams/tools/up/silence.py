@@ -1,4 +1,4 @@
-"""Tells a process that runs from one that only seems to: its heartbeats have stopped."""
+"""Detects processes that run but whose heartbeats have stopped."""
 
 SILENT = 5.0
 """Seconds without a heartbeat, of which one is sent a second, until a node counts as silent."""
