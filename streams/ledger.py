@@ -27,6 +27,7 @@ from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files
+from streams.state.folder import JournalError
 from streams.state.spends import all_spends, fed_data, readers, spends_beside
 from streams.state.spends_topic import Topic
 
@@ -105,7 +106,7 @@ def known_spends(
     names, there, own = tuple(names), there or {}, own or {}
     mine = {name: all_spends(state, name) for name in names} if state is not None else {}
     beside = () if state is None else _beside(state, names)
-    fed = {name: fed_data(state, name) for name in {*names, *readers(state)}} if state is not None else {}
+    fed = {} if state is None else _fed(state, names)
     files = _same_files(file, names, [*mine.values(), beside, own.values()], fed)
     by_name = {}
     for name in names:
@@ -148,6 +149,19 @@ def _beside(state: Path, names: Collection[str]) -> tuple[Spend, ...]:
     return tuple(
         spend for name in readers(state) if name not in names for spend in spends_beside(state, name)
     )
+
+
+def _fed(state: Path, names: Collection[str]) -> dict[str, tuple[Data, ...]]:
+    """Return what was fed to each reader in the folder.
+
+    Of another reader whose lines are broken it is not known: that counts as a life (`spends_beside`).
+    """
+    fed = {name: fed_data(state, name) for name in names}
+    for name in readers(state):
+        if name not in names:
+            with suppress(JournalError):
+                fed[name] = fed_data(state, name)
+    return fed
 
 
 def _own_life(

@@ -40,9 +40,10 @@ FILES = (
         "An earlier run's journal, put aside, without secrets.",
     ),
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
-    StateFile(_SPENDS, "node, run", "What each life has spent, and on which data: a line with a checksum."),
     StateFile(
-        _FOLDER.fed("<node>"), "feed", "The files that were fed in place of the node's source: JSON lines."
+        _SPENDS,
+        "node, run, feed",
+        "What each life has spent, on which data, and what was fed: a line each, with a checksum.",
     ),
     StateFile(
         _FOLDER.leaving("<node>"), "leave", "The round from which on the node is not in the run: JSON."

@@ -14,8 +14,7 @@ from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, Rou
 from streams.cli.orderly_end import OrderlyEnd
 from streams.ledger import Reuse, known_spends
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
-from streams.local.run import LocalRun, mesh_parts
-from streams.local.run_spend import LocalSpends
+from streams.local.run import LocalRun, LocalSpends, mesh_parts
 from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import CollaborationFile, MeshFile, load_any

@@ -19,7 +19,7 @@ from streams.codec.topics import MeshTopics
 from streams.collaboration.learner import LearnerRecords, LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRecords, OwnerRole, owner_start
 from streams.ledger import Reuse, known_spends
-from streams.live.owner_spend import OwnerSpend
+from streams.live.spend import OwnerSpend
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.mesh.wire import Wire
@@ -111,7 +111,8 @@ class StateJournals:
     def begin(self) -> None:
         """Record that the run continues."""
         for name, spend in self._spends.items():
-            self._begun[name] = spend.begin(self._owners[name])
+            spend.begin(self._owners[name])
+            self._begun[name] = spend.own
             self._closing.callback(spend.end, self._owners[name])
 
     def reuses(self) -> dict[str, Reuse]:

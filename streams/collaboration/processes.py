@@ -19,8 +19,8 @@ from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
 from streams.ledger import Reuse, promises_of
 from streams.live.certificates import warn_of_end
-from streams.live.owner_spend import OwnerSpend
 from streams.live.serving import warn_of_open
+from streams.live.spend import OwnerSpend
 from streams.live.topic_set import topic_passes
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.base import Address
@@ -131,9 +131,9 @@ class OwnerProcess:
             closing.callback(lines.close)
             closing.callback(lines.flush, FLUSH / 2)
             topic = SpendsTopic(lines, self._name)
-        spent = ask(lambda: spend.begin(journal, topic))
+        ask(lambda: spend.begin(journal, topic))
         closing.callback(spend.end, journal)
-        return ask(lambda: spend.known(spent))
+        return spend.known()
 
     def _topic_passes(self, journal: OwnerJournal) -> Passes:
         """Return the passes over the owner's topic, up to where its first answer has fixed it."""

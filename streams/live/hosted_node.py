@@ -19,7 +19,7 @@ from streams.live.data.stream import DataStream
 from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.outputs import Decisions, Predictions
-from streams.live.spend import NodeOptions, RunSpend
+from streams.live.spend import NodeOptions, NodeSpend
 from streams.live.start import MeshStart, Starter, is_named
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
@@ -74,7 +74,7 @@ class HostedNode:
 
     def open(self, closing: ExitStack) -> None:
         """Open the journal. Raises JournalLocked, JournalError."""
-        self._spend = RunSpend(self._file, self.name, self._options)
+        self._spend = NodeSpend(self._file, self.name, self._options)
         closing.enter_context(self._journal)
         self.journal = self._journal.enter_context(
             open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price)
@@ -138,17 +138,17 @@ class HostedNode:
         self.start = starter.start(ask)
         if journal.instance != life:
             known = ask(lambda: self._spend.begin(journal, spends))
-        closing.callback(self._end_spend, spends)
+        closing.callback(self._end_spend)
         self._known = known
 
     def _leave_from(self) -> int | None:
         """Return the first round without the node, if its owner has asked. Raises JournalError."""
         return read_wish(self._options.state, self.name, self._file.mesh.run)
 
-    def _end_spend(self, spends: SpendsTopic) -> None:
+    def _end_spend(self) -> None:
         broken = isinstance(self.ended, JournalError)  # as has been said
         with suppress(JournalError) if broken else nullcontext():
-            self._spend.end(self.journal, spends)
+            self._spend.end(self.journal)
 
     def assemble(
         self,

@@ -1,23 +1,34 @@
-"""What an operator says of a node's process, and what the process owes to earlier runs over the same data."""
+"""What a process records of the spending on its reader's data, node or owner, and what it owes to others.
 
+A life's line is written when its process starts, open, and when it ends in order: in the state folder, and
+beside a topic of data. What one of the two knows and the other lacks is exchanged at the start.
+"""
+
+import math
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodes.accounting.spends import DataReuse, Spend, merged_lives
-from nodes.machine.journal import DataPosition
+from nodes.accounting.price import Price
+from nodes.accounting.spends import TIME, DataReuse, Span, Spend, added, merged_lives
+from nodes.machine.journal import DataPosition, JournalRecord
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
-from streams.ledger import Reuse, data_of, known_spends, stated_apart
+from streams.ledger import Reuse, data_of, known_spends, price_of, stated_apart
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Address
-from streams.state.folder import StateFolder
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import TimeSlotsSettings
+from streams.state import party_journal
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
-from streams.state.spend_file import keep_spends, read_spends
-from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
+from streams.state.journal_reader import JournalReader
+from streams.state.owner_journal import OwnerJournal
+from streams.state.spends import all_spends, begin_life, end_life, keep_spends, put_aside, read_spends
 from streams.state.spends_topic import SpendsTopic, read_before, unwritten
 
 
@@ -38,19 +49,64 @@ class NodeOptions:
     web: Address | None = None
 
 
-@dataclass(slots=True)
-class RunSpend:
-    """One process's view of its data's cost so far. Create it before the journal is opened."""
+class _LifeRecord:
+    """One process's record of a life, in its folder and beside its topic. `own`: the life, as it began."""
 
-    file: MeshFile
-    node: str
-    options: NodeOptions
-    named: bool = False
-    begun: bool = False
-    whole: bool = True
+    own: Spend
 
-    def __post_init__(self) -> None:
-        put_aside(self.options.state, self.node, self.file.mesh.run)
+    def __init__(self, file: MeshFile | CollaborationFile, reader: str, state: Path) -> None:
+        self._reader, self._state, self._mesh_file = reader, state, file
+        self._topic: SpendsTopic | None = None
+        self._lines: tuple[Spend, ...] | None = None
+
+    def _begin(self, life: Spend, topic: SpendsTopic | None, *, fresh: bool, other_data: bool) -> Spend:
+        """Record in both that a life begins or goes on. Raises JournalError, BusError."""
+        file, reader, state, self._topic = self._mesh_file, self._reader, self._state, topic
+        data = data_of(file, reader, topic=None if topic is None else topic.data)
+        apart = stated_apart(file, state, {reader: data}, other_data=other_data)[reader]
+        self.own = own = begin_life(state, life._replace(data=data, apart=apart), fresh=fresh)
+        if topic is None:
+            return own
+        folder = StateFolder(state)
+        here = [line._replace(folder=line.folder or folder.id()) for line in all_spends(state, reader)]
+        lines_here = [*(line for line in here if line.identity != own.identity), own]
+        topic.write(unwritten(lines_here, topic.read()))
+        self._lines = topic.read()
+        others = [line for line in self._lines if line.identity != own.identity]
+        if others:  # so that the folder knows what its process knew
+            keep_spends(folder.spends(reader), *others)
+        return own
+
+    def _known(self, *, whole: bool = True) -> Reuse:
+        """Return what is known of all spending on the data; `whole`: the topic's lines are all there is."""
+        reader, lines = self._reader, {self._reader: self._lines if whole else None}
+        return known_spends(self._mesh_file, [reader], self._state, lines, own={reader: self.own})[reader]
+
+    def _send(self, ended: Spend) -> None:
+        """Send the line of a life's orderly end, without waiting."""
+        if self._topic is not None:
+            with suppress(BusError):  # if the broker is away, its line stays open until the next start
+                self._topic.send(ended)
+
+
+class NodeSpend(_LifeRecord):
+    """A node's. Create it before the journal is opened.
+
+    Attributes
+    ----------
+    named : bool
+        Whether plans of this run name the node in a life that its journal does not know.
+    begun : bool
+        Whether the journal goes on with the run.
+    whole : bool
+        Whether every price at which the data topic was read is recorded.
+    """
+
+    def __init__(self, file: MeshFile, node: str, options: NodeOptions) -> None:
+        super().__init__(file, node, options.state)
+        self.file, self.node, self.options = file, node, options
+        self.named, self.begun, self.whole = False, False, True
+        put_aside(options.state, node, file.mesh.run)
 
     def before(self) -> int:
         """Return the charged rounds of unknown runs, as stated now, or when the run began."""
@@ -86,40 +142,20 @@ class RunSpend:
 
         Call it before this process's hello, and again if its journal has begun a new life since.
         """
-        state, file, node = self.options.state, self.file, self.node
         record = next(iter(journal.records(1)), None)
-        before, reuse = (0, None) if self.begun else (self.options.spent or 0, self.options.reuse)
-        data = data_of(file, node, topic=topic.data)
+        begun = begun_life(self._state, self.file.resolved, self.node, record, self._position())
+        life = begun._replace(by_plans=record is None and self.named)
+        if not self.begun:
+            life = life._replace(before=self.options.spent or 0, reuse=self.options.reuse)
         stated = self.options.other_data and not self.begun
-        own = begin_spend(
-            state,
-            file.resolved,
-            node,
-            record,
-            self._position(),
-            before,
-            reuse,
-            by_plans=record is None and self.named,
-            data=data,
-            apart=stated_apart(file, state, {node: data}, other_data=stated)[node],
-        )
-        folder, there = StateFolder(state).id(), topic.read()
-        here = [life._replace(folder=life.folder or folder) for life in all_spends(state, node)]
-        topic.write(unwritten([*(life for life in here if life.identity != own.identity), own], there))
-        there = topic.read()
-        others = [life for life in there if life.identity != own.identity]
-        if others:  # so that the folder knows what its process knew
-            keep_spends(StateFolder(state).spends(node), *others)
-        lines = {node: there if self.whole else None}
-        return known_spends(file, [node], state, lines, own={node: own})[node]
+        self._begin(life, topic, fresh=record is None, other_data=stated)
+        return self._known(whole=self.whole)
 
-    def end(self, journal: SqliteJournal, topic: SpendsTopic) -> None:
-        """Record how far the run has come, and send it, without waiting. Raises JournalError."""
-        state, records = self.options.state, journal.records(1)
-        ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
-        if ended is not None:
-            with suppress(BusError):  # if the broker is away, its line stays open until the next start
-                topic.send(ended)
+    def end(self, journal: SqliteJournal) -> None:
+        """Record how far the run has come, and send it. Raises JournalError."""
+        records = journal.records(1)
+        if records:
+            self._send(end_node(self._state, self.file.resolved, self.node, records[-1]))
 
     def _lives(self) -> list[Spend]:
         """Return the recorded lives of this run in this folder: to others the operator said nothing here."""
@@ -134,6 +170,113 @@ class RunSpend:
         with closing(Logs(self.file.brokers(self.node).data, committed=True)) as logs:
             count = logs.partitions([topic])[topic]
             return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))
+
+
+def begun_life(
+    state: Path, mesh: Mesh, node: str, record: JournalRecord | None, start: DataPosition
+) -> Spend:
+    """Return a node's current life, with the places from which it learns from now on.
+
+    `record` is the journal's last one. If it has no position, `start` counts: () is the data's beginning, and
+    with `--from end` it holds the partitions' current ends. Raises JournalError.
+    """
+    position = dict(start) if record is None else dict(record.data_position or start)
+    return _node_life(state, mesh, node, record)._replace(spans=_begun(mesh.settings, record, position))
+
+
+def end_node(state: Path, mesh: Mesh, node: str, record: JournalRecord) -> Spend:
+    """Record how far a node's run has got by its last record; return its life. Raises JournalError."""
+    slots = mesh.settings.slots
+    ends: dict[str, float] = {}
+    if isinstance(slots, TimeSlotsSettings):
+        ends = {TIME: slots.start + record.stepped * slots.period}
+    elif record.data_position:
+        ends = {str(partition): end for partition, end in record.data_position}
+    return end_life(state, _node_life(state, mesh, node, record), ends)
+
+
+def _node_life(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend:
+    """Return the current life by its last record, at its journal's price."""
+    path, price = StateFolder(state).journal(node), mesh.node(node).price
+    life = Spend(mesh.settings.run, 0, None, 0.0, 0.0, 0.0, node=node)
+    carried, carried_epsilon = 0, 0.0
+    if path.exists():
+        with JournalReader(path) as journal:
+            life, price = journal.spend, journal.price or Price(None)
+            carried, carried_epsilon = journal.life.carried, journal.life.carried_epsilon
+    charged, spent = (record.charged, record.epsilon_spent) if record else (carried, carried_epsilon)
+    return life._replace(
+        charged=charged - carried,
+        epsilon=price.epsilon,
+        delta=price.delta,
+        stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
+        stream_delta=price.stream_delta,
+        mesh=mesh.settings.name,
+        settings=price.settings,
+    )
+
+
+def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int, int]) -> tuple[Span, ...]:
+    """Return the spans of a run that learns from `position` on, or from the slot after the record's."""
+    if isinstance(mesh.slots, TimeSlotsSettings):
+        if record is None:
+            return (Span(TIME),)
+        return (Span(TIME, mesh.slots.start + record.stepped * mesh.slots.period),)
+    return tuple(Span(str(partition), offset) for partition, offset in (position or {0: 0}).items())
+
+
+class OwnerSpend(_LifeRecord):
+    """An owner's: the number of answers, and the price of all T of them, as the run may go on.
+
+    Create it before the journal is opened.
+    """
+
+    def __init__(self, file: CollaborationFile, owner: str, state: Path, *, other_data: bool = False) -> None:
+        super().__init__(file, owner, state)
+        self._file, self._other_data = file, other_data
+
+    def journal(self, instance: str) -> OwnerJournal:
+        """Open the owner's journal, or make it; that of another run is put aside.
+
+        Raises JournalError, also if `.spends` knows of more answers: then an older journal was put back.
+        """
+        file, mesh, path = self._file, self._file.mesh, StateFolder(self._state).journal(self._reader)
+        price = price_of(file, self._reader)
+        party = party_journal.RunParty(
+            mesh.name, mesh.run, self._reader, file.digest(), mesh.agreed_text, price
+        )
+        party_journal.put_aside(path, OwnerJournal, party)
+        journal = OwnerJournal.opened(path, party, instance)
+        with ExitStack() as refused:
+            refused.callback(journal.close)
+            recorded, journalled = recorded_answers(file, self._reader, self._state), len(journal.records)
+            if recorded > journalled:
+                raise JournalError(
+                    f"{path}: {recorded} queries were answered, and it knows of {journalled}: it must be the "
+                    f"newest one, or the run a new one"
+                )
+            refused.pop_all()
+        return journal
+
+    def begin(self, journal: OwnerJournal, topic: SpendsTopic | None = None) -> None:
+        """Record that the run continues. Raises JournalError, BusError."""
+        fresh = not journal.records
+        self._begin(journal.spend, topic, fresh=fresh, other_data=self._other_data and fresh)
+
+    def known(self) -> Reuse:
+        """Return what is known of the set. Raises JournalError, BusError."""
+        return self._known()
+
+    def end(self, journal: OwnerJournal) -> None:
+        """Record what was charged. Raises JournalError."""
+        self._send(end_life(self._state, journal.spend))
+
+
+def recorded_answers(file: CollaborationFile, owner: str, state: Path) -> int:
+    """Return the answers of this run that the folder's lines know of, whichever journal they are in."""
+    this_run = (file.mesh.name, file.mesh.run)
+    lives = read_spends(StateFolder(state).spends(owner))
+    return max((life.charged for life in lives if (life.mesh, life.run) == this_run), default=0)
 
 
 def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:

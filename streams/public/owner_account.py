@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nodes.decimals import rounded_up
 from streams.ledger import Reuse, known_spends, promises_of
-from streams.live.owner_spend import OwnerSpend
+from streams.live.spend import recorded_answers
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import CollaborationFile
 from streams.state.folder import StateFolder
@@ -56,7 +56,7 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
             raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
         answered = 0 if journal is None else len(journal.records)
     mechanism = file.resolved.mechanism(owner)
-    charged = max(OwnerSpend(file, owner, state).told, answered)
+    charged = max(recorded_answers(file, owner, state), answered)
     topic_spends = written(file, [owner]) if owner in file.on_topics and file.names_brokers else {}
     idle = () if charged else (owner,)
     reuse = known_spends(file, [owner], state, topic_spends, idle=idle)[owner]

@@ -16,13 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nodes.accounting.spends import Spend
 from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
 from streams.state.journal_reader import JournalReader
-from streams.state.spend_file import Damaged, from_line, to_line
 
 _FORMAT = "mirrormesh order 1"
 _SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
@@ -42,7 +40,7 @@ def check_order(state: Path, file: MeshFile, seed: int, *, learnt: bool) -> None
         _check(state, file, began, _now(file, seed))
 
 
-def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, Spend]) -> None:
+def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, str]) -> None:
     """Keep the choice and order of the records of the file's run, and the lines with which its nodes begin.
 
     Raises UsageError if what was kept is broken.
@@ -50,24 +48,20 @@ def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, Spend
     runs, now = _kept(state), _now(file, seed)
     began = runs.get(_key(file), {"nodes": {}, "lines": {}})
     now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
-    now["lines"] = {name: to_line(spend) for name, spend in begun.items()} | began["lines"]
+    now["lines"] = {**begun, **began["lines"]}
     if began != now:
         content = json.dumps({"format": _FORMAT, "runs": runs | {_key(file): now}}, indent=1)
         write_private(StateFolder(state).order, lambda _: f"{content}\n")
 
 
-def begun_lives(state: Path, node: str) -> tuple[Spend, ...]:
-    """Return the lives of a node with which runs in the folder began. Raises JournalError if it is broken."""
+def begun_lines(state: Path, node: str) -> tuple[str, ...]:
+    """Return the lines of a node with which runs in the folder began. Raises JournalError if it is broken."""
     try:
         runs = _kept(state)
     except UsageError as error:
         raise JournalError(str(error)) from error
     lines = (run["lines"].get(node) for run in runs.values())
-    try:
-        return tuple(from_line(line) for line in lines if line is not None)
-    except Damaged as error:
-        path = StateFolder(state).order
-        raise JournalError(f"{path}: a line of {node} is damaged, {error}") from error
+    return tuple(line for line in lines if line is not None)
 
 
 def begun_nodes(state: Path) -> set[str]:
@@ -181,6 +175,7 @@ def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  #
         isinstance(run, dict)
         and isinstance(run.get("nodes"), dict)
         and isinstance(run.get("lines"), dict)
+        and all(isinstance(line, str) for line in run["lines"].values())
         and "seed" in run
         for run in runs.values()
     )

@@ -36,12 +36,8 @@ class StateFolder:
         return next(path for path in names if not path.exists())
 
     def spends(self, node: str) -> Path:
-        """Return the file with the spend of each life of the node."""
+        """Return the file with the spend of each life of the node, and with what was fed to it."""
         return self.path / f"{node}.spends"
-
-    def fed(self, node: str) -> Path:
-        """Return the file that names what `feed` has fed to the node's topic in place of its source."""
-        return self.path / f"{node}.fed"
 
     def leaving(self, node: str) -> Path:
         """Return the file with the node's wish to leave."""

@@ -23,8 +23,7 @@ from streams.state.journal_reader import JournalReader
 from streams.state.open_journal import explained
 from streams.state.rows import KEPT, SELECT, Row, amend, record_checksum, to_row, to_text
 from streams.state.secret import SecretTable
-from streams.state.spend_file import read_spends, to_line
-from streams.state.spends import next_life
+from streams.state.spends import next_life, read_spends, to_line
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * (KEPT + 4))})"  # noqa: S608 # a constant of ours
 _AVERAGE = "INSERT INTO average VALUES (?, ?, ?, ?)"

@@ -10,7 +10,6 @@ from streams.state.journal_file import differing, open_to_read, snapshot
 from streams.state.open_journal import OpenJournal, explained
 from streams.state.rows import SELECT, STORED, from_row
 from streams.state.secret import check_draws
-from streams.state.spend_file import from_line
 
 _LATEST = "SELECT charged, averaged, draws FROM records ORDER BY round DESC LIMIT 1"
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
@@ -59,15 +58,6 @@ class JournalReader(OpenJournal):
             settings=price.settings if price else (),
             node=life.node,
         )
-
-    @property
-    def ended(self) -> tuple[Spend, ...]:
-        """The spends of earlier lives, oldest first. Raises JournalError."""
-        with explained(self._path):
-            try:
-                return tuple(from_line(line) for line in self._life.ended.splitlines())
-            except (TypeError, KeyError) as error:
-                raise ValueError("it is broken: what it has spent cannot be read") from error
 
     def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
         """Return the last `limit` records (None: H), oldest first; the newest has its average.

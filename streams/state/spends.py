@@ -1,33 +1,264 @@
-"""The lives of all readers in a state folder, by their lines and journals, and what one process records.
+"""The store of spends in a state folder: `<reader>.spends`, a line for each life, and what journals add.
 
-`<reader>.spends` stands beside the journal, and is written under the journal's lock: when a process starts
-(its line is open, as it may learn from any new record) and when it ends in order. After a kill the journal
-has the numbers, as long as it exists. A journal of another run in the folder is recorded and put aside. Lines
-that the data broker has of other folders are kept too, so that a folder knows what its processes knew.
+A line is the same here and on the data broker. Each has a checksum, and the last line says how many there
+are: damage is named, and ends the process. A file that `feed` is given in a source's place has a line too.
+
+Lines of lives are written under the journal's lock: when a process starts (its line is open, as it may learn
+from any new record) and when it ends in order. After a kill the journal has the numbers, as long as it
+exists. A journal of another run in the folder is recorded and put aside. Lines that the data broker has of
+other folders are kept too, so that a folder knows what its processes knew.
 """
 
+import fcntl
+import hashlib
 import json
 import math
+import os
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple, get_args
 
 from nodes.accounting.price import Price
-from nodes.accounting.spends import TIME, Data, DataReuse, Span, Spend, added, merged_lives, together
-from nodes.machine.journal import DataPosition, JournalRecord
-from streams.mesh.mesh import Mesh
-from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import TimeSlotsSettings
-from streams.state.data_order import begun_lives, begun_nodes
+from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, together
+from streams.state.data_order import begun_lines, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_private
 from streams.state.journal_file import JournalEmpty, Life, application_of, locked
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
+from streams.state.open_journal import explained
 from streams.state.owner_journal import OwnerJournal
 from streams.state.secret import wipe
-from streams.state.spend_file import keep_spends, read_spends, write_spends
+
+_FORMAT = "mirrormesh spends 1"
+_SUM = 16
+_REUSES = (None, *get_args(DataReuse))
+_FED = "fed"
+
+
+class Damaged(ValueError):
+    """A line is not what was written."""
+
+
+def to_line(spend: Spend) -> str:
+    """Return the line: a checksum, and JSON without infinities, which are null."""
+    row = spend._asdict()
+    row |= {"epsilon": None if spend.epsilon is None else str(spend.epsilon)}
+    row["stream_epsilon"] = _number(spend.stream_epsilon)
+    row["spans"] = [[where, _number(first), _number(end)] for where, first, end in spend.spans]
+    return _summed(json.dumps(row))
+
+
+def from_line(line: str) -> Spend:
+    """Return the spend of a line. Raises Damaged."""
+    return _spend(_row(line))
+
+
+def _spend(row: dict[str, Any]) -> Spend:
+    try:
+        epsilon = None if row["epsilon"] is None else Fraction(row["epsilon"])
+        spans = tuple(
+            Span(where, -math.inf if first is None else first, math.inf if end is None else end)
+            for where, first, end in row["spans"]
+        )
+        values = row | {
+            "epsilon": epsilon,
+            "stream_epsilon": math.inf if row["stream_epsilon"] is None else row["stream_epsilon"],
+            "spans": spans,
+            "settings": tuple((key, value) for key, value in row["settings"]),
+            "data": tuple(Data(*names) for names in row["data"]),
+            "apart": tuple(row["apart"]),
+        }
+        spend = Spend(**values)
+        _check(spend)
+    except (ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+        raise Damaged(f"it says what no life can have spent: {error}") from error
+    return spend
+
+
+def _fed_line(data: Data) -> str:
+    return _summed(json.dumps({_FED: data}))
+
+
+def _fed_data(row: dict[str, Any]) -> Data:
+    try:
+        data = Data(*row[_FED])
+    except TypeError as error:
+        raise Damaged(f"it says what cannot be fed: {error}") from error
+    if not all(type(text) is str for text in data):
+        raise Damaged("it says what cannot be fed: a name is not text")
+    return data
+
+
+def _row(line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(_checked(line))
+    except Damaged:
+        raise
+    except ValueError as error:
+        raise Damaged(f"it is no JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise Damaged("it is no object of JSON")
+    return row
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _summed(text: str) -> str:
+    return f"{_digest(text)} {text}"
+
+
+def _digest(text: str) -> str:
+    """Return a checksum. Its text is of charges and settings: no record is in it."""
+    return hashlib.sha256(f"{_FORMAT}\n{text}".encode()).hexdigest()[:_SUM]
+
+
+def _checked(line: str) -> str:
+    checksum, space, text = line[:_SUM], line[_SUM : _SUM + 1], line[_SUM + 1 :]
+    if space != " " or checksum != _digest(text):
+        raise Damaged("its checksum does not fit what it says")
+    return text
+
+
+def _check(spend: Spend) -> None:
+    """Raise ValueError for an impossible spend, which would lower the total."""
+    texts = (spend.run, spend.mesh, spend.folder, spend.life, spend.node, *spend.apart)
+    texts += tuple(span.where for span in spend.spans)
+    texts += tuple(text for setting in (*spend.settings, *spend.data) for text in setting)
+    if not all(type(text) is str for text in texts):
+        raise ValueError("a name is not text")
+    if not all(type(count) is int and count >= 0 for count in (spend.charged, spend.before, spend.turn)):
+        raise ValueError("a count is not a whole number of at least 0")
+    flags = (spend.open, spend.by_plans)
+    if not all(type(flag) is bool for flag in flags) or spend.reuse not in _REUSES:
+        raise ValueError("open, by_plans or reuse has a value that is not allowed")
+    costs = (spend.epsilon or 0, spend.delta, spend.stream_epsilon, spend.stream_delta)
+    if not all(cost >= 0 for cost in costs) or math.isinf(spend.delta) or math.isinf(spend.stream_delta):
+        raise ValueError("a cost is not a number of at least 0, or a delta is infinite")
+
+
+# The file
+
+
+class _Content(NamedTuple):
+    """What a file says: lives, and what was fed to the reader's topic in place of its source."""
+
+    lives: tuple[Spend, ...] = ()
+    fed: tuple[Data, ...] = ()
+
+
+def read_spends(path: Path) -> tuple[Spend, ...]:
+    """Return the spends in a file, none if it is missing. Raises JournalError, which names a damaged line."""
+    return _content(path).lives
+
+
+def fed_data(state: Path, reader: str) -> tuple[Data, ...]:
+    """Return what was fed to the reader's topic in place of its source. Raises JournalError."""
+    return _content(StateFolder(state).spends(reader)).fed
+
+
+def _content(path: Path) -> _Content:
+    try:
+        status = path.stat()
+        return _read(path, status.st_mtime_ns, status.st_size, status.st_ino)
+    except FileNotFoundError:
+        return _Content()
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read: {error}") from error
+
+
+@lru_cache(maxsize=4096)
+def _read(path: Path, changed: int, size: int, inode: int) -> _Content:  # noqa: ARG001 # a key
+    """Read the file. A host asks for the lines of all its nodes, for each of them."""
+    unknown = "what earlier runs have spent is not known"
+    lines = path.read_bytes().decode("ascii", errors="replace").split("\n")
+    if lines[0] != _FORMAT:
+        raise JournalError(
+            f"{path}: line 1 is not {_FORMAT!r}, it is of another version or damaged: {unknown}"
+        )
+    lives: list[Spend] = []
+    fed: list[Data] = []
+    for number, line in enumerate(lines[1:-2], 2):
+        try:
+            row = _row(line)
+            if _FED in row:
+                fed.append(_fed_data(row))
+            else:
+                lives.append(_spend(row))
+        except Damaged as error:
+            raise JournalError(f"{path}: line {number} is damaged, {error}: {unknown}") from error
+    if len(lines) < 3 or lines[-1] or lines[-2] != _last_line(lines[1:-2]):
+        raise JournalError(
+            f"{path}: line {max(2, len(lines) - 1)}, the last one, is missing or damaged, so lines may be "
+            f"missing: {unknown}"
+        )
+    return _Content(tuple(lives), tuple(fed))
+
+
+def _last_line(lines: list[str]) -> str:
+    return _summed(f"{len(lines)} lines, {_digest(''.join(lines))}")
+
+
+def write_spends(path: Path, spends: Iterable[Spend]) -> None:
+    """Replace the file's lives by these; durable when this returns. Raises JournalError."""
+    with _alone(path):
+        _write(path, _content(path)._replace(lives=tuple(spends)))
+
+
+def keep_spends(path: Path, *spends: Spend) -> Spend:
+    """Merge spends with what is recorded; return the last one merged. Durable when this returns.
+
+    Raises JournalError.
+    """
+    with _alone(path):
+        content = _content(path)
+        lives = merged_lives(content.lives, spends)
+        _write(path, content._replace(lives=tuple(lives.values())))
+    return lives[spends[-1].identity]
+
+
+def keep_fed(state: Path, reader: str, data: Data) -> None:
+    """Record that these data go to the reader's topic; durable when this returns. Raises JournalError."""
+    path = StateFolder(state).spends(reader)
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be written: {error}") from error
+    with _alone(path):
+        content = _content(path)
+        if data not in content.fed:
+            _write(path, content._replace(fed=(*content.fed, data)))
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes from writing the file: `feed` writes it while the node's process may, too."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be written: {error}") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    except OSError as error:
+        raise JournalError(f"{path} cannot be written: {error}") from error
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, content: _Content) -> None:
+    lines = [*map(to_line, content.lives), *map(_fed_line, content.fed)]
+    text = "\n".join([_FORMAT, *lines, _last_line(lines), ""])
+    write_private(path, lambda _: text)
+
+
+# Lives, by lines and journals
 
 
 def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
@@ -36,35 +267,11 @@ def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
     Raises JournalError if one of them cannot be read.
     """
     folder = StateFolder(state)
-    lives = merged_lives(begun_lives(state, node), read_spends(folder.spends(node)))
+    lives = merged_lives(_begun_lives(state, node), read_spends(folder.spends(node)))
     for path in folder.journals(node):
         with suppress(JournalEmpty):
             lives = _with_lives(lives, _of_journal(path, node), folder.known_id())
     return tuple(lives.values())
-
-
-def keep_fed(state: Path, reader: str, data: Data) -> None:
-    """Record that these data go to the reader's topic; durable when this returns. Raises JournalError."""
-    files = fed_data(state, reader)
-    if data not in files:
-        path = StateFolder(state).fed(reader)
-        text = "".join(f"{json.dumps(file._asdict())}\n" for file in (*files, data))
-        try:
-            state.mkdir(parents=True, exist_ok=True)
-            write_private(path, lambda _: text)
-        except OSError as error:
-            raise JournalError(f"{path} cannot be written: {error}") from error
-
-
-def fed_data(state: Path, reader: str) -> tuple[Data, ...]:
-    """Return what was fed to the reader's topic in place of its source. Raises JournalError."""
-    path = StateFolder(state).fed(reader)
-    try:
-        return tuple(Data(**json.loads(line)) for line in path.read_text().splitlines())
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, TypeError) as error:
-        raise JournalError(f"{path} is broken: what was fed to {reader} is not known") from error
 
 
 def readers(state: Path) -> tuple[str, ...]:
@@ -81,7 +288,7 @@ def spends_beside(state: Path, node: str) -> tuple[Spend, ...]:
     """
     try:
         lines = tuple(
-            merged_lives(begun_lives(state, node), read_spends(StateFolder(state).spends(node))).values()
+            merged_lives(_begun_lives(state, node), read_spends(StateFolder(state).spends(node))).values()
         )
         if lines and not any(spend.open for spend in lines):
             return lines
@@ -91,6 +298,21 @@ def spends_beside(state: Path, node: str) -> tuple[Spend, ...]:
         return all_spends(state, node)
     except JournalError:
         return lines or (_unknown(node),)
+
+
+def _begun_lives(state: Path, node: str) -> tuple[Spend, ...]:
+    """Return the lives of a node with which runs in the folder began. Raises JournalError if it is broken."""
+    try:
+        return tuple(map(from_line, begun_lines(state, node)))
+    except Damaged as error:
+        path = StateFolder(state).order
+        raise JournalError(f"{path}: a line of {node} is damaged, {error}") from error
+
+
+def _ended(journal: JournalReader, path: Path) -> tuple[Spend, ...]:
+    """Return the spends of a journal's earlier lives, oldest first. Raises JournalError."""
+    with explained(path):
+        return tuple(map(from_line, journal.life.ended.splitlines()))
 
 
 def _unknown(node: str) -> Spend:
@@ -109,7 +331,7 @@ def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
         with OwnerJournal.read(path) as journal:
             return (journal.spend,) if journal.life.node == name else ()
     with JournalReader(path) as reader:
-        return (*reader.ended, reader.spend) if reader.life.node == name else ()
+        return (*_ended(reader, path), reader.spend) if reader.life.node == name else ()
 
 
 def _with_lives(lives: dict[str, Spend], journal: tuple[Spend, ...], folder: str) -> dict[str, Spend]:
@@ -168,7 +390,7 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
     try:
         with JournalReader(path) as journal:
             life = journal.life
-            ended = (*journal.ended, journal.spend)
+            ended = (*_ended(journal, path), journal.spend)
             lives = _with_lives(merged_lives(read_spends(spends)), ended, folder.known_id())
     except JournalEmpty:
         return None
@@ -214,94 +436,31 @@ def run_lives(state: Path, life: Life) -> list[Spend]:
     return [spend for spend in here if not (spend.mesh and life.mesh) or spend.mesh == life.mesh]
 
 
-def begin_spend(
-    state: Path,
-    mesh: Mesh,
-    node: str,
-    record: JournalRecord | None,
-    start: DataPosition,
-    before: int = 0,
-    reuse: DataReuse | None = None,
-    *,
-    by_plans: bool = False,
-    data: tuple[Data, ...] = (),
-    apart: tuple[str, ...] = (),
-) -> Spend:
-    """Record that the run continues, or begins at `start`; return its spend, open.
+def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
+    """Record that a life begins or goes on, and all lives that journals know of; return it, open.
 
-    `record` is the journal's last one. If it has no position, `start` counts: () is the data's beginning, and
-    with `--from end` it holds the partitions' current ends. `before`, `reuse` and `by_plans` belong to a new
-    journal (`Spend`). A journal in the folder gives the life and the spends of earlier lives, which are
-    recorded too. Raises JournalError.
+    `fresh`: its journal has no record yet, and says nothing of where it reads. Raises JournalError.
     """
-    path = StateFolder(state).spends(node)
-    position = dict(start) if record is None else dict(record.data_position or start)
-    spend = _spend(state, mesh, node, record)
-    lives = merged_lives(all_spends(state, node))
-    known = lives.get(spend.identity)
-    if record is None and known is not None and not known.turn:
-        del lives[spend.identity]  # its journal is new, and says nothing of where it reads
+    folder = StateFolder(state)
+    life, path = life._replace(folder=folder.id()), folder.spends(life.node)
+    lives = merged_lives(all_spends(state, life.node))
+    known = lives.get(life.identity)
+    if fresh and known is not None and not known.turn:
+        del lives[life.identity]
         known = None
     write_spends(path, lives.values())
-    spend = spend._replace(
-        spans=_begun(mesh.settings, record, position),
-        open=True,
-        before=before,
-        reuse=reuse,
-        by_plans=by_plans,
-        data=data,
-        apart=apart,
-        turn=1 if known is None else known.turn + 1,
-    )
-    return keep_spends(path, spend)
+    return keep_spends(path, life._replace(open=True, turn=1 if known is None else known.turn + 1))
 
 
-def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend | None:
-    """Record how far the run has got so far, and return that. Raises JournalError."""
-    if record is None:
-        return None
-    path, spend = StateFolder(state).spends(node), _spend(state, mesh, node, record)
-    known = merged_lives(read_spends(path)).get(spend.identity, spend)
+def end_life(state: Path, life: Spend, ends: Mapping[str, float] | None = None) -> Spend:
+    """Record how far a life has come at its orderly end; return what is known of it.
+
+    `ends`: where its records end, by partition or time (none: it has learnt from no record, or from any).
+    Raises JournalError.
+    """
+    folder = StateFolder(state)
+    life, path = life._replace(folder=folder.id()), folder.spends(life.node)
+    known = merged_lives(read_spends(path)).get(life.identity, life)
     firsts = {span.where: span.first for span in known.spans}
-    ends: dict[str, float] = {}
-    slots = mesh.settings.slots
-    if isinstance(slots, TimeSlotsSettings):
-        ends = {TIME: slots.start + record.stepped * slots.period}
-    elif record.data_position:
-        ends = {str(partition): end for partition, end in record.data_position}
-    spans = tuple(Span(where, firsts.get(where, -math.inf), end) for where, end in ends.items())
-    if not ends or not known.spans:
-        spans = known.spans  # it has learnt from no record yet, or from any
-    return keep_spends(path, spend._replace(spans=spans, turn=known.turn))
-
-
-def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend:
-    """Return the current life's spend by its last record, at its journal's price."""
-    path, price = StateFolder(state).journal(node), mesh.node(node).price
-    whose = Spend(mesh.settings.run, 0, None, 0.0, 0.0, 0.0, node=node)
-    carried, carried_epsilon = 0, 0.0
-    if path.exists():
-        with JournalReader(path) as journal:
-            whose, life = journal.spend, journal.life
-            price = journal.price or Price(None)
-            carried, carried_epsilon = life.carried, life.carried_epsilon
-    charged, spent = (record.charged, record.epsilon_spent) if record else (carried, carried_epsilon)
-    return whose._replace(
-        charged=charged - carried,
-        epsilon=price.epsilon,
-        delta=price.delta,
-        stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
-        stream_delta=price.stream_delta,
-        mesh=mesh.settings.name,
-        folder=StateFolder(state).id(),
-        settings=price.settings,
-    )
-
-
-def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int, int]) -> tuple[Span, ...]:
-    """Return the spans of a run that learns from `position` on, or from the slot after the record's."""
-    if isinstance(mesh.slots, TimeSlotsSettings):
-        if record is None:
-            return (Span(TIME),)
-        return (Span(TIME, mesh.slots.start + record.stepped * mesh.slots.period),)
-    return tuple(Span(str(partition), offset) for partition, offset in (position or {0: 0}).items())
+    spans = tuple(Span(where, firsts.get(where, -math.inf), end) for where, end in (ends or {}).items())
+    return keep_spends(path, life._replace(spans=spans if firsts and ends else known.spans, turn=known.turn))

@@ -30,7 +30,7 @@ from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.file import CollaborationFile, MeshFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.state.spend_file import Damaged, from_line, to_line
+from streams.state.spends import Damaged, from_line, to_line
 
 _LARGEST = LEAST_LIMIT - OVERHEAD
 

@@ -18,7 +18,7 @@ from streams.bus.provision import provision
 from streams.cli.budget import budget
 from streams.codec.topics import DataTopics
 from streams.ledger import known_spends
-from streams.live.spend import NodeOptions, RunSpend
+from streams.live.spend import NodeOptions, NodeSpend
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
@@ -52,7 +52,7 @@ class Lives:
         """Live so many rounds in that folder, and return what is said at the start."""
         file, where = self.mesh(run, **changes), self.folder / state
         where.mkdir(exist_ok=True)
-        spend = RunSpend(file, self.node, NodeOptions(where, **(options or {})))
+        spend = NodeSpend(file, self.node, NodeOptions(where, **(options or {})))
         node = file.resolved.node(self.node)
         around, price = node.surroundings, node.price
         with ExitStack() as stack:
@@ -65,7 +65,7 @@ class Lives:
             for charged in range(before + 1, before + rounds + 1):
                 journal.append(record(charged, position=((0, charged),)))
             if not killed:
-                spend.end(journal, topic)
+                spend.end(journal)
                 assert spends.flush(PATIENCE)  # as a process does once for its nodes
         return said
 

@@ -9,8 +9,7 @@ from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.errors import UsageError
 from streams.state.data_order import check_order, keep_order
 from streams.state.folder import StateFolder
-from streams.state.spend_file import keep_spends
-from streams.state.spends import put_aside
+from streams.state.spends import keep_spends, put_aside
 from streams.tools.up import programs
 from streams.tools.up.programs import Options
 from tests.support.accounts import journal, record

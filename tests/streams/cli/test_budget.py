@@ -11,7 +11,7 @@ from streams.cli.budget import budget
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.public.account import Standing, account
 from streams.state.folder import JournalError, StateFolder
-from streams.state.spend_file import keep_spends
+from streams.state.spends import keep_spends
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 

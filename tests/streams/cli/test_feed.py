@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from nodes.accounting.spends import Data
 from streams.cli.feed import _summary, feed
 from streams.mesh.errors import UsageError
 from streams.records.faults import Fault, FaultCounts
+from streams.state.folder import JournalError
+from streams.state.spends import fed_data, keep_fed, read_spends
 from streams.tools.feed.feed import Fed
 
 
@@ -77,10 +80,14 @@ def feed_until_it_waits(mesh, name, file, state):
     """Call `feed` as a program, and end it once it has kept what it is to feed: no broker answers."""
     program = Path(sys.executable).with_name("mirrormesh")
     with subprocess.Popen([program, "feed", mesh, name, file, "--state", state]) as feeding:
-        while not (state / f"{name}.fed").exists():
-            assert feeding.poll() is None
-            time.sleep(0.05)
-        feeding.terminate()
+        try:
+            until = time.monotonic() + 60
+            while not (state / f"{name}.spends").exists():
+                assert feeding.poll() is None, "it has ended before it recorded the file"
+                assert time.monotonic() < until, "it has recorded no file"
+                time.sleep(0.05)
+        finally:
+            feeding.terminate()
 
 
 @pytest.mark.parametrize(("fed", "paid"), [("b.csv", "2"), ("copy.csv", "2"), ("other.csv", "1")])
@@ -90,7 +97,7 @@ def test_a_file_that_is_fed_in_place_of_the_source_adds_up_with_its_other_reader
         (tmp_path / name).write_text(rows(first))
     state = tmp_path / "state"
     feed_until_it_waits(tmp_path / "mesh.yaml", "a", tmp_path / fed, state)
-    assert (state / "a.fed").stat().st_mode & 0o777 == 0o600
+    assert (state / "a.spends").stat().st_mode & 0o777 == 0o600
     assert call("run", tmp_path / "mesh.yaml", "--state", state, "--output", tmp_path / "out").code == 0
     promises = json.loads((tmp_path / "out" / "model.json").read_text())["guarantee"]["nodes"]
     for name in ("a", "b"):
@@ -98,12 +105,34 @@ def test_a_file_that_is_fed_in_place_of_the_source_adds_up_with_its_other_reader
         assert epsilons[-1] == paid, promises[name]
 
 
-def test_a_broken_list_of_what_was_fed_promises_nothing(call, tmp_path):
+def test_every_flipped_bit_of_what_was_fed_is_refused(call, tmp_path):
     (tmp_path / "mesh.yaml").write_text(TWO)
     for name, first in (("a.csv", 0), ("b.csv", 50)):
         (tmp_path / name).write_text(rows(first))
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "a.fed").write_text("{\n")
-    outcome = call("run", tmp_path / "mesh.yaml", "--state", tmp_path / "state")
+    state, spends = tmp_path / "state", tmp_path / "state" / "a.spends"
+    keep_fed(state, "a", Data(path=str(tmp_path / "b.csv"), topic="data.a"))
+    content = spends.read_bytes()
+    for place in range(len(content)):
+        spends.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(JournalError, match=r"a\.spends: line \d.*is not known"):
+            fed_data(state, "a")
+    outcome = call("run", tmp_path / "mesh.yaml", "--state", state)  # the last place
     assert (outcome.code, outcome.out) == (2, "")
-    assert "a.fed is broken: what was fed to a is not known" in outcome.err
+    assert "what earlier runs have spent is not known" in outcome.err
+    spends.write_bytes(content)
+    assert call("run", tmp_path / "mesh.yaml", "--state", state).code == 0
+
+
+def test_what_was_fed_stays_whatever_its_readers_run_and_each_file_is_kept_once(call, tmp_path):
+    (tmp_path / "mesh.yaml").write_text(TWO)
+    for name, first in (("a.csv", 0), ("b.csv", 50)):
+        (tmp_path / name).write_text(rows(first))
+    state = tmp_path / "state"
+    fed_files = [Data(path=str(tmp_path / name), topic="data.a") for name in ("b.csv", "gone.csv")]
+    for data in (*fed_files, *fed_files):
+        keep_fed(state, "a", data)
+    for run in ("run-1", "run-2"):  # the second puts the first one's journal aside
+        (tmp_path / "mesh.yaml").write_text(TWO.replace("run: run-1", f"run: {run}"))
+        assert call("run", tmp_path / "mesh.yaml", "--state", state).code == 0
+        assert fed_data(state, "a") == tuple(fed_files)
+    assert len(read_spends(state / "a.spends")) == 2

@@ -10,7 +10,7 @@ import pytest
 from streams.bus import logs
 from streams.bus.bus import Unreachable
 from streams.cli import process_command
-from streams.live.spend import RunSpend
+from streams.live.spend import NodeSpend
 from streams.live.start_watch import StartWatch
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.kafka import reached
@@ -80,7 +80,7 @@ def test_it_is_over_with_the_first_turn_of_the_loop(stop, now):
 def hanging(*given):
     """A node whose start hangs where it reads what it has spent."""
     process_command.StartWatch = partial(StartWatch, limit=1.0)
-    RunSpend.before = lambda _: time.sleep(3600)
+    NodeSpend.before = lambda _: time.sleep(3600)
     command(*given)
 
 

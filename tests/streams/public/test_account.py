@@ -7,13 +7,12 @@ from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
 from streams.public.standings import accounts, journal_standing, standings_by
 from streams.state.folder import JournalError, StateFolder
-from streams.state.spend_file import read_spends, write_spends
-from streams.state.spends import begin_spend, end_spend
+from streams.state.spends import read_spends, write_spends
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
 from tests.support.meshes import changed, loaded
-from tests.support.spends import earlier_spends, reuse_beside
+from tests.support.spends import begin_spend, earlier_spends, end_spend, reuse_beside
 
 
 def test_the_account_of_a_journal_is_exact(tmp_path):
@@ -177,12 +176,12 @@ def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp
 
 def test_what_an_operator_has_said_is_kept_while_the_run_goes_on(tmp_path):
     mesh = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, Mesh(mesh), "a", None, ((0, 12),), 90, "end")
+    begin_spend(tmp_path, Mesh(mesh), "a", None, ((0, 12),), before=90, reuse="end")
     end_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)))
     own = begin_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)), ())
     assert (own.before, own.reuse) == (90, "end")
-    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "reused").reuse == "reused"
-    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "end").reuse == "reused"  # once is enough
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), reuse="reused").reuse == "reused"
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), reuse="end").reuse == "reused"  # once is enough
 
 
 def test_time_slots_are_told_apart_by_time(tmp_path):

@@ -16,10 +16,9 @@ from nodes.machine.journal import JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
-from streams.state.spend_file import read_spends, write_spends
-from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
+from streams.state.spends import all_spends, put_aside, read_spends, write_spends
 from tests.support.accounts import mesh_file
-from tests.support.spends import reuse_of
+from tests.support.spends import begin_spend, end_spend, reuse_of
 
 PRICES = (1, 2, 5)
 

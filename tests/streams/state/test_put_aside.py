@@ -11,8 +11,7 @@ from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
 from streams.state.journal_file import JournalLocked
 from streams.state.journal_reader import JournalReader
-from streams.state.spend_file import read_spends
-from streams.state.spends import put_aside
+from streams.state.spends import put_aside, read_spends
 from tests.streams.state.test_secret import band, found, record
 
 ROUNDS = 6

@@ -12,8 +12,16 @@ from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
-from streams.state.spend_file import Damaged, from_line, keep_spends, read_spends, to_line, write_spends
-from streams.state.spends import all_spends, put_aside
+from streams.state.spends import (
+    Damaged,
+    all_spends,
+    from_line,
+    keep_spends,
+    put_aside,
+    read_spends,
+    to_line,
+    write_spends,
+)
 from tests.support.spends import earlier_spends
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True, node="east")
