@@ -15,7 +15,7 @@ class Standing(NamedTuple):
     `exactly`: the numbers come from the node's own journal. Otherwise `charged` counts all plans that name
     the node, up to round `planned`: it may have missed some, or not have reached them yet. `priced`: as far
     as known, they were charged at today's settings. `whole`: no earlier life of the run may have charged
-    more.
+    more. `instance`: the journal's own id; "" by plans.
     """
 
     stepped: int
@@ -24,6 +24,7 @@ class Standing(NamedTuple):
     priced: bool = True
     planned: int = 0
     whole: bool = True
+    instance: str = ""
 
     @property
     def reached(self) -> int:

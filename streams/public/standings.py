@@ -51,7 +51,8 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
                 "by this file its account is not known"
             )
     stepped = records[-1].stepped if records else 0
-    return Standing(stepped, charged, exactly=True, priced=not charged or price is not None)
+    priced = not charged or price is not None
+    return Standing(stepped, charged, exactly=True, priced=priced, instance=life.instance)
 
 
 def public_standings(
@@ -169,14 +170,14 @@ def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
             f"{state} holds no journal of {missing_nodes}, and the mesh file names no broker to ask"
         )
     public = public_standings(file, missing) if missing else {}
-    new = [name for name, standing in journalled.items() if standing is not None and not standing.stepped]
-    if new and state is not None and file.names_brokers:
-        instances = {}
-        for name in new:
-            with JournalReader(StateFolder(state).journal(name)) as journal:
-                instances[name] = journal.life.instance
+    instances = {
+        name: standing.instance
+        for name, standing in journalled.items()
+        if standing is not None and not standing.stepped
+    }
+    if instances and file.names_brokers:
         with suppress(BusError):  # a journal without a round does not know what plans counted before it
-            public |= public_standings(file, new, instances)
+            public |= public_standings(file, instances, instances)
     return {name: _larger(standing, public.get(name)) for name, standing in journalled.items()}
 
 

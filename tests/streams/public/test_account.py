@@ -5,8 +5,9 @@ import pytest
 from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
-from streams.public.standings import accounts, journal_standing, standings_by
+from streams.public.standings import accounts, journal_standing, standings, standings_by
 from streams.state.folder import JournalError, StateFolder
+from streams.state.journal_reader import JournalReader
 from streams.state.spends import read_spends, write_spends
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
@@ -19,7 +20,7 @@ def test_the_account_of_a_journal_is_exact(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 10, "noise": "exact"})
     journal(tmp_path, file, "a", record(4, stepped=6))
     standing = journal_standing(tmp_path, file, "a")
-    assert standing == Standing(6, 4, exactly=True)
+    assert standing == Standing(6, 4, exactly=True, instance="aa" * 16)
     found = account(file, "a", standing)
     assert (found.source, found.charged, found.stepped, found.protected) == ("journal", 4, 6, True)
     assert (found.epsilon, found.delta, found.spent, found.stream_delta) == (1.0, 0.0, 4.0, 0.0)
@@ -49,7 +50,7 @@ def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account
     file = mesh_file(tmp_path)
     assert journal_standing(tmp_path, file, "a") is None
     journal(tmp_path, file, "a", None)
-    assert journal_standing(tmp_path, file, "a") == Standing(0, 0, exactly=True)
+    assert journal_standing(tmp_path, file, "a") == Standing(0, 0, exactly=True, instance="aa" * 16)
     with pytest.raises(JournalError, match="is of node a in run run-1, not of a in run-2"):
         journal_standing(tmp_path, mesh_file(tmp_path, run="run-2"), "a")
     with pytest.raises(
@@ -57,6 +58,29 @@ def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account
         match=r"is of other settings of the mesh \(privacy\.epsilon is 1, not 2\): its account",
     ):
         journal_standing(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
+
+
+def test_a_journal_without_a_round_is_opened_once(tmp_path, monkeypatch):
+    opened_paths, asked_instances = [], []
+
+    class Counted(JournalReader):
+        def __init__(self, path):
+            opened_paths.append(path)
+            super().__init__(path)
+
+    def asked(file, nodes, instances):
+        asked_instances.append(instances)
+        return {name: Standing(0, 7, exactly=False) for name in nodes}
+
+    monkeypatch.setattr("streams.public.standings.JournalReader", Counted)
+    monkeypatch.setattr("streams.public.standings.public_standings", asked)
+    tree = changed()
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "trust_broker": True}
+    file = loaded(tmp_path, tree)
+    journal(tmp_path, file, "a", None)
+    assert standings(file, ["a"], tmp_path)["a"].charged == 7  # plans counted what this journal does not know
+    assert asked_instances == [{"a": "aa" * 16}]
+    assert opened_paths == [tmp_path / "a.journal"]
 
 
 def standing_by(plans, node, stepped):
