@@ -114,12 +114,12 @@ class LocalSpends:
         """
         refuse_torn(mesh, self.state)
         data = {name: data_of(self._file, name, self._seed) for name in mesh.nodes}
-        apart = stated_apart(self._file, self.state, data, other_data=self._other_data)
+        stated = stated_apart(self._file, self.state, data, other_data=self._other_data)
         for name, node in mesh.nodes.items():
             records = node.journal.records()
             self._last[name] = records[-1] if records else None
             life = begun_life(self.state, self._file.resolved, name, self._last[name], ())
-            life = life._replace(data=data[name], apart=apart[name])
+            life = life._replace(data=data[name], apart=stated[name])
             self._own[name] = begin_life(self.state, life, fresh=self._last[name] is None)
         lines = {name: to_line(own) for name, own in self._own.items()}
         keep_order(self.state, self._file, self._seed, lines)
@@ -131,9 +131,9 @@ class LocalSpends:
             newest = stepped[-1] if stepped else last
             if newest is not None:
                 end_node(self.state, self._file.resolved, name, newest)
-            own = self._own[name]
-            known = (life for life in all_spends(self.state, name) if life.identity == own.identity)
-            self._own[name] = next(known, own)
+            spend = self._own[name]
+            stored = (life for life in all_spends(self.state, name) if life.identity == spend.identity)
+            self._own[name] = next(stored, spend)
 
     def reuses(self) -> dict[str, Reuse]:
         """Return what is known of each node's data, for its guarantee."""
@@ -165,10 +165,10 @@ def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
     first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
     if at[first] != at[last]:
         mesh.close()
-        where = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
+        positions = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
         raise UsageError(
-            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
-            f"{NEW_RUN}"
+            f"{state}: the run in it was not ended in order ({positions}), and without a broker it cannot "
+            f"go on: {NEW_RUN}"
         )
 
 
