@@ -20,7 +20,7 @@ def learns(path: Path, folder: Path) -> None:
     assert_type(mirrormesh.write_model(folder / "model", model), tuple[Path, Path])
     assert_type(mirrormesh.read_model(folder / "model.json"), Model)
     found = mirrormesh.predict(folder / "model.json", "new.csv", vector="newest", mesh=(file, "a"))
-    assert_type(found, mirrormesh.Predictions)
+    assert_type(found, mirrormesh.PredictionWriter)
     assert_type(found.records, list[tuple[int, float | None]])
 
 

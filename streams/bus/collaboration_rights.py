@@ -20,6 +20,7 @@ from streams.bus.rights import (
 )
 from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of
+from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.parties import auditor_user, feeder_user
 from streams.mesh.wire import Wire
 
@@ -127,3 +128,13 @@ def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
         users.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
         users.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(name)]), None))
     return tuple(users)
+
+
+def shared_users_of(file: CollaborationFile) -> tuple[User, ...]:
+    """Return the users of the broker that all parties of the file share."""
+    return collaboration_users(Wire(file.resolved))
+
+
+def data_users_of(_: CollaborationFile, owners: Iterable[str]) -> tuple[User, ...]:
+    """Return the users of an owner's own broker."""
+    return owner_data_users(owners)

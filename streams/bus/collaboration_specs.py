@@ -14,6 +14,7 @@ from streams.bus.topic_specs import (
     spends_spec,
 )
 from streams.codec import heartbeat
+from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.wire import Wire
 
 BEATS = 128
@@ -40,3 +41,8 @@ def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
 def owner_specs(owner: str) -> tuple[TopicSpec, ...]:
     """Return the topics of an owner's own broker, for a set of records that is a topic."""
     return (records_spec(owner), spends_spec(owner))
+
+
+def topics_of(file: CollaborationFile, name: str | None) -> tuple[TopicSpec, ...]:
+    """Return the topics of the shared broker (None), or of an owner's own."""
+    return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)

@@ -10,14 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams.bus.admin import Admin, TopicDescription, differences
-from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.preflight import check_clusters
-from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
-from streams.mesh.file import CollaborationFile, MeshFile, MeshFileError
+from streams.bus.topic_specs import TopicSpec
+from streams.mesh.file import AnyFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.wire import Wire
 
-AnyFile = MeshFile | CollaborationFile
 Side = Literal["mesh", "data"]
 """The mesh broker, which its operator provisions, or the data brokers, each of which its party does."""
 
@@ -87,7 +84,7 @@ def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None)
     refuses.
     """
     labelled_brokers = sides(file, only)
-    brokers = {} if only is not None else {name: file.brokers(name) for name in with_data(file)}
+    brokers = {} if only is not None else {name: file.brokers(name) for name in file.on_topics}
     with ExitStack() as stack:
         admins: dict[BrokerSettings, Admin] = {}
         for broker in [
@@ -99,15 +96,10 @@ def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None)
         if only is None:
             check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
         topic_sides = list(_topics(file, labelled_brokers, admins))
-        wrong = [line for side in topic_sides for line in side.differences(by_time=_several(file))]
+        wrong = [line for side in topic_sides for line in side.differences(by_time=file.is_partitioned)]
         if wrong:
             raise Differs(wrong)
         return tuple(_done(side, dry_run=dry_run) for side in topic_sides)
-
-
-def with_data(file: AnyFile) -> tuple[str, ...]:
-    """Return those whose own part is here and who have a data broker: nodes, and owners of a topic."""
-    return file.on_topics if isinstance(file, CollaborationFile) else tuple(file.nodes)
 
 
 def sides(file: AnyFile, only: Side | None = None) -> list[tuple[str | None, BrokerSettings]]:
@@ -119,7 +111,7 @@ def sides(file: AnyFile, only: Side | None = None) -> list[tuple[str | None, Bro
     lines: list[str] = []
     if only != "data":
         labelled_brokers.append((None, file.mesh_broker))
-    for name in with_data(file) if only != "mesh" else ():
+    for name in file.on_topics if only != "mesh" else ():
         try:
             labelled_brokers.append((name, file.brokers(name).data))
         except MeshFileError as error:
@@ -134,16 +126,10 @@ def label(node: str | None) -> str:
     return "mesh broker" if node is None else f"data broker of {node}"
 
 
-def _several(file: AnyFile) -> bool:
-    """Return whether a topic of records may have more than one partition."""
-    return isinstance(file, CollaborationFile) or file.mesh.slots.by == "time"
-
-
 def specs_of(file: AnyFile, name: str | None) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker (None), or of a party's own."""
-    if isinstance(file, CollaborationFile):
-        return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)
-    return mesh_specs(file.resolved) if name is None else data_specs(file.mesh, name)
+    specs: tuple[TopicSpec, ...] = file.kind.topics(file, name)
+    return specs
 
 
 def _topics(

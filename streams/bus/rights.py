@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
 from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
+from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.parties import auditor_user, feeder_user, is_subject, scheduler_user
 from streams.mesh.settings.privacy import TimeSlotsSettings
@@ -449,3 +450,13 @@ def gap(
         tuple(grant for grant in reaching if grant.principal not in principals),
         {name: limit for name, limit in limits.items() if quotas.get(name) != limit._asdict()},
     )
+
+
+def shared_users_of(file: MeshFile) -> tuple[User, ...]:
+    """Return the users of the file's mesh broker."""
+    return mesh_users(file.resolved)
+
+
+def data_users_of(file: MeshFile, nodes: Iterable[str]) -> tuple[User, ...]:
+    """Return the users of a party's own broker that carries the records of these nodes."""
+    return data_users(file.resolved, nodes)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from streams.codec import exchange, heartbeat, plan, plans, signatures
 from streams.codec.topics import DataTopics
+from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.mesh import MeshSettings
@@ -186,3 +187,8 @@ def edges(graph: Graph) -> Iterable[tuple[str, str]]:
     """Return every edge's (source, target)."""
     pairs = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
     return ((graph.nodes[source], graph.nodes[target]) for source, target in pairs)
+
+
+def topics_of(file: MeshFile, name: str | None) -> tuple[TopicSpec, ...]:
+    """Return the topics of the mesh broker (None), or of a node's data broker."""
+    return mesh_specs(file.resolved) if name is None else data_specs(file.mesh, name)

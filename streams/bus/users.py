@@ -31,9 +31,8 @@ from pydantic import SecretStr
 
 from streams.bus.admin import Admin, AdminError
 from streams.bus.bus import Denied
-from streams.bus.collaboration_rights import collaboration_users, owner_data_users
 from streams.bus.logs import reach_busy
-from streams.bus.provision import AnyFile, Side, label, sides
+from streams.bus.provision import Side, label, sides
 from streams.bus.rights import (
     DesiredUsers,
     Grant,
@@ -41,16 +40,13 @@ from streams.bus.rights import (
     Quota,
     Scope,
     User,
-    data_users,
     gap,
     merged,
-    mesh_users,
 )
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile
+from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.secret_files import shown_to_others
-from streams.mesh.wire import Wire
 
 # Passwords of users, each in a file of its own that only its owner may read.
 
@@ -307,22 +303,15 @@ class _Broker:
         return " and ".join(names + [label(", ".join(self.nodes))] * bool(self.nodes))
 
     def wanted(self, file: AnyFile) -> DesiredUsers:
-        users = (*(shared_users(file) if self.mesh else ()), *_data_users(file, self.nodes))
+        users = (*(shared_users(file) if self.mesh else ()), *file.kind.data_users(file, self.nodes))
         scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
         return DesiredUsers(merged(users), scope, tls=self.settings.security == "tls")
 
 
 def shared_users(file: AnyFile) -> tuple[User, ...]:
     """Return the users of the broker that all share."""
-    if isinstance(file, CollaborationFile):
-        return collaboration_users(Wire(file.resolved))
-    return mesh_users(file.resolved)
-
-
-def _data_users(file: AnyFile, names: list[str]) -> tuple[User, ...]:
-    return (
-        owner_data_users(names) if isinstance(file, CollaborationFile) else data_users(file.resolved, names)
-    )
+    users: tuple[User, ...] = file.kind.users(file)
+    return users
 
 
 class UserPlan:

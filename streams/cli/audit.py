@@ -12,6 +12,7 @@ from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.public.audit_releases import audit_releases, read_mesh
 from streams.public.audit_responses import audit_responses, read_collaboration
 from streams.public.audited_answers import answer_draws, answer_subjects, audited_answers
@@ -82,9 +83,11 @@ def mechanism(
     file = load_any(mesh)
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence {confidence}: must be above 0 and below 1")
-    if isinstance(file, CollaborationFile):
-        _answers(file, node, draws, confidence)
-        return
+    serve("audit mechanism", file, node, draws, confidence)
+
+
+def audit_mechanisms(file: MeshFile, node: str | None, draws: int | None, confidence: float) -> None:
+    """Audit the mechanisms of a mesh's nodes."""
     protecting = _protecting(file, node)
     sound, confidence_each = True, 1 - (1 - confidence) / len(protecting)  # so that all hold together
     for subject, mechanism in protecting:
@@ -124,10 +127,11 @@ def releases(
       mirrormesh audit releases mesh.yaml
       mirrormesh audit releases mesh.yaml --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
-    if isinstance(file, CollaborationFile):
-        _responses(file, as_json=as_json)
-        return
+    serve("audit releases", load_any(mesh), state, as_json=as_json)
+
+
+def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> None:
+    """Audit what a mesh's nodes have released."""
     try:
         read = read_mesh(file)
         charged = {name: account.charged for name, account in standings(file, file.mesh.nodes, state).items()}
@@ -151,7 +155,8 @@ def releases(
         raise typer.Exit(1)
 
 
-def _answers(file: CollaborationFile, owner: str | None, draws: int | None, confidence: float) -> None:
+def audit_answers(file: CollaborationFile, owner: str | None, draws: int | None, confidence: float) -> None:
+    """Audit the answers of a collaboration's owners."""
     names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
     if not file.mesh.noise.exact:
         raise file.refuse(("mesh", "noise"), _SEEDED, file.mesh.noise.model_dump(exclude_unset=True))
@@ -167,7 +172,9 @@ def _answers(file: CollaborationFile, owner: str | None, draws: int | None, conf
         raise typer.Exit(1)
 
 
-def _responses(file: CollaborationFile, *, as_json: bool) -> None:
+def audit_of_responses(file: CollaborationFile, state: Path | None, *, as_json: bool) -> None:
+    """Audit what a collaboration's parties have sent. Every answer is charged, so `state` tells no more."""
+    del state
     try:
         messages = read_collaboration(file)
     except BusError as error:

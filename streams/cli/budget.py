@@ -10,11 +10,11 @@ from rich.console import Console
 
 from nodes.decimals import rounded_up
 from streams.bus.bus import BusError
-from streams.cli import collaboration
 from streams.cli.arguments import MeshArgument
 from streams.ledger import Reuse
 from streams.mesh.errors import chosen
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.public.account import Account
 from streams.public.standings import accounts
 from streams.terminal.report import say_facts
@@ -44,10 +44,11 @@ def budget(
       mirrormesh budget mesh.yaml
       mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
-    if isinstance(file, CollaborationFile):
-        collaboration.budget(file, node, state, as_json=as_json)
-        return
+    serve("budget", load_any(mesh), node, state, as_json=as_json)
+
+
+def budget_of_nodes(file: MeshFile, node: str | None, state: Path | None, *, as_json: bool) -> None:
+    """Show what a mesh's nodes have spent."""
     names = chosen(file.mesh.nodes, node)
     try:
         by_node = accounts(file, names, state)

@@ -11,12 +11,12 @@ import typer
 
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
-from streams.cli import collaboration
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.ended_slots import ended_slots
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.file import MeshFile, load_any
 from streams.mesh.fits import by_time
+from streams.mesh.kind import serve
 from streams.mesh.settings.node import (
     FileSettings,
     LocalisationSettings,
@@ -72,18 +72,17 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
     Example:
       mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh, code=code or ())
-    if isinstance(file, CollaborationFile):
-        if last:
-            raise UsageError("--last: goes with a mesh of nodes with slots by time")
-        collaboration.check(file)
-        return
+    serve("check", load_any(mesh, code=code or ()), last=last)
+
+
+def check_nodes(file: MeshFile, *, last: bool) -> None:
+    """Check what a mesh's file names."""
     wrong = faulty_loss(file) + unreadable(file)
     if wrong:
         raise MeshFileError(wrong)
     odd = oddities(file)
     last_lines = [last_slot(file)] if last else []
-    typer.echo(f"{mesh}: right")
+    typer.echo(f"{file.path}: right")
     if file.unallowed:
         typer.echo(left_out(file))
     typer.echo(headline(file.mesh))

@@ -10,24 +10,36 @@ import typer
 from rich.console import Console
 
 from nodes.decimals import rounded_up
+from streams.bus.bus import Unreachable
+from streams.bus.logs import reach
+from streams.cli.feed import feed_fully
+from streams.cli.model import check_output, show_model
 from streams.cli.orderly_end import OrderlyEnd
+from streams.cli.up import run_here
 from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.ledger import known_spends
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
 from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
-from streams.mesh.errors import MeshFileError, chosen, told_once, writable_folder
+from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.public.owner_account import owner_account
+from streams.public.star_sight import look
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
-from streams.runtime.process import INTERRUPTED
-from streams.terminal.collaboration import headline, of_own, result, spending, warnings
+from streams.runtime.process import INTERRUPTED, Asked, Stop
+from streams.terminal.collaboration import facts, headline, of_own, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts, say_promises
+from streams.terminal.star_view import line as status_line
+from streams.terminal.star_view import parties_table
 from streams.terminal.wording import listed, shared
-from streams.tools.model.star import star_model
+from streams.tools.feed.feed_set import feed_set
+from streams.tools.feed.feed_source import FeedOptions
+from streams.tools.model.star import learner_model, star_model
 from streams.tools.model.writing import model_paths, write_model
+from streams.tools.up.programs import Options
+from streams.tools.up.star import run_star
 
 
 def run(
@@ -126,11 +138,11 @@ def _owner(owner: OwnerOutcome) -> dict[str, object]:
     }
 
 
-def check(file: CollaborationFile) -> None:
+def check(file: CollaborationFile, *, last: bool) -> None:
     """Read every set that is here as a whole. Raises MeshFileError with every mistake."""
-    on_files = [
-        name for name, owner_file in file.owners.items() if owner_file.source and owner_file.source.path
-    ]
+    if last:
+        raise UsageError("--last: goes with a mesh of nodes with slots by time")
+    on_files = [name for name, part in file.owners.items() if part.source and part.source.path]
     wrong = _mistakes(lambda: fixed_sets(file, on_files))
     if file.held_out is not None:
         wrong += _mistakes(lambda: records_to_score(file))
@@ -169,3 +181,80 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
         typer.echo(
             json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": owner_budgets}, indent=2)
         )
+
+
+def plan(file: CollaborationFile, rounds: int | None, *, estimated: bool) -> None:
+    """Show what a collaboration would do. It has queries in place of `rounds`."""
+    del rounds
+    if estimated:
+        raise UsageError("--estimate: is for a mesh of nodes: mirrormesh forecast says it of a collaboration")
+    say_facts(Console(highlight=False), facts(file))
+
+
+def model(file: CollaborationFile, output: Path, state: Path | None, node: str | None) -> None:
+    """Write what the learner has learnt, by its journal."""
+    if state is None or node is not None:
+        raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
+    check_output(output)
+    show_model(output, learner_model(file, state))
+
+
+def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None) -> None:
+    """Feed an owner's set to its topic: all of it, without times."""
+    values = {"--timestamps": options.timestamps, "--shift": options.shift, "--records": options.records}
+    for option, value in values.items():
+        if value:
+            raise UsageError(f"{option}: goes with a mesh of nodes: a set is fed whole, without times")
+    feed_fully(
+        file, owner, options, state, lambda stop: feed_set(file, owner, options.path, options.rate, stop)
+    )
+
+
+def up(file: CollaborationFile, options: Options, *, plain: bool) -> None:
+    """Run the learner and the owners that are here."""
+    del plain
+    values = {
+        "rate": options.rate is not None,
+        "processes": options.processes is not None,
+        "no-feed": not options.feed,
+        "replay": options.replay,
+        "observe": options.observing is not None,
+    }
+    for option, value in values.items():
+        if value:
+            raise UsageError(f"--{option}: goes with a mesh of nodes, not a collaboration")
+    state, metrics = options.state, options.metrics_from
+
+    def work(console: Console, stop: Stop) -> bool:
+        run_star(file, state, console, stop, metrics, other_data=options.other_data)
+        return False
+
+    run_here(options, work)
+
+
+LINES = 10.0
+"""Seconds between two lines of `watch`."""
+
+
+def watch(file: CollaborationFile, console: Console, stopped: Asked, *, once: bool, plain: bool) -> None:
+    """Print a table, or a line every ten seconds until asked to stop, or the learner is done.
+
+    Raises BusError.
+    """
+    del plain
+    if once:
+        reach(file.mesh_broker)
+        parties = look(file)
+        say(console, f"{file.mesh.name}, run {file.mesh.run}: {status_line(file.mesh, parties)}")
+        console.print(parties_table(file.mesh, parties))
+        return
+    while not stopped.is_set():
+        try:
+            parties = look(file)
+        except Unreachable as away:
+            say(console, str(away))
+        else:
+            say(console, status_line(file.mesh, parties))
+            if parties[0].query > file.mesh.queries:
+                return
+        stopped.wait(LINES)

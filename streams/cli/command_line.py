@@ -104,6 +104,14 @@ class LazyGroup(TyperGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             pass
+        except typer.Exit:
+            raise
+        except Exception as error:
+            from streams.mesh.kind import WrongKind  # noqa: PLC0415 # help needs none of it
+
+            if isinstance(error, WrongKind):
+                raise error.of_command(ctx.invoked_subcommand) from None
+            raise
         except SystemExit as ended:
             if not isinstance(ended.__context__, BrokenPipeError):  # rich ends the process itself, with 1
                 raise

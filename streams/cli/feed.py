@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +15,14 @@ from streams.codec.topics import DataTopics
 from streams.ledger import data_of
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile, load_any
+from streams.mesh.file import AnyFile, MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
-from streams.tools.feed.feed_set import feed_set
 from streams.tools.feed.feed_source import FeedOptions
 
 NodeArgument = Annotated[
@@ -133,20 +134,25 @@ def feed(
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
     options = FeedOptions(file, records, rate, timestamps, shift)
-    loaded = load_any(mesh, code=code or ())
-    if isinstance(loaded, MeshFile):
-        refuse_ended(loaded, time.time())
-    else:
-        _refuse_for_a_set(options)
-    if state is not None and file not in {None, "-"}:
-        (fed_file,) = data_of(loaded, name, path=str(file))
+    serve("feed", load_any(mesh, code=code or ()), name, options, state)
+
+
+def feed_nodes(file: MeshFile, name: str, options: FeedOptions, state: Path | None) -> None:
+    """Feed a node's topic."""
+    refuse_ended(file, time.time())
+    feed_fully(file, name, options, state, lambda stop: feed_topic(file, name, options, stop))
+
+
+def feed_fully(
+    file: AnyFile, name: str, options: FeedOptions, state: Path | None, work: Callable[[Stop], Fed]
+) -> None:
+    """Feed by `work`; print what was fed, and exit with the code."""
+    if state is not None and options.path not in {None, "-"}:
+        (fed_file,) = data_of(file, name, path=str(options.path))
         keep_fed(state, name, fed_file._replace(topic=DataTopics(name).records))
     with Stop() as stop:
         try:
-            if isinstance(loaded, MeshFile):
-                fed = feed_topic(loaded, name, options, stop)
-            else:
-                fed = feed_set(loaded, name, file, rate, stop)
+            fed = work(stop)
         except ProcessStopped:
             raise typer.Exit(stop.exit_code) from None
         except BusError as error:
@@ -157,14 +163,6 @@ def feed(
         exit_code = stop.exit_code if fed.stopped else 0
         if exit_code or mostly:
             raise typer.Exit(exit_code or MALFORMED)
-
-
-def _refuse_for_a_set(wanted: FeedOptions) -> None:
-    """Refuse what has no meaning for an owner's set, all of which is fed, without times."""
-    values = {"--timestamps": wanted.timestamps, "--shift": wanted.shift, "--records": wanted.records}
-    for option, value in values.items():
-        if value:
-            raise UsageError(f"{option}: goes with a mesh of nodes: a set is fed whole, without times")
 
 
 def _summary(fed: Fed) -> str:

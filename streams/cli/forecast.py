@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -15,7 +15,8 @@ from nodes.values import FloatArray
 from streams.cli.arguments import CodeOption, MeshArgument, PilotOption, RoundsOption
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile, load_any
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts
@@ -74,13 +75,39 @@ def forecast(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if plot is not None and not installed():
         raise UsageError(f"--plot: matplotlib is missing. {MISSING}")
+    options = ForecastOptions(pilot, constants, tuple(what_if or ()), plot, output, rounds, seed)
+    serve("forecast", load_any(mesh, code=code or ()), options, synthetic=synthetic, as_tree=as_tree)
+
+
+class ForecastOptions(NamedTuple):
+    """The user's options, as the command has them."""
+
+    pilot: Path | None
+    constants: Path | None
+    what_if: tuple[str, ...]
+    plot: Path | None
+    output: Path | None
+    rounds: int | None
+    seed: int
+
+
+def forecast_nodes(file: MeshFile, options: ForecastOptions, *, synthetic: bool, as_tree: bool) -> None:
+    """Estimate what one more node brings to a mesh. Its records are made up unless there is a pilot."""
+    del synthetic
+    values = {"--constants": options.constants, "--what-if": options.what_if, "--plot": options.plot}
+    for name, value in (values | {"--json": as_tree, "--output": options.output}).items():
+        if value:
+            raise UsageError(f"{name}: is for a collaboration; {file.path} is a mesh of nodes")
+    estimated = fewer(file, options.rounds, options.seed, options.pilot)
+    say_facts(Console(highlight=False), mesh_facts(estimated, len(file.mesh.nodes)))
+
+
+def forecast_collaboration(
+    file: CollaborationFile, options: ForecastOptions, *, synthetic: bool, as_tree: bool
+) -> None:
+    """Forecast what a collaboration is worth, to whom."""
+    pilot, constants, what_if, plot, output, rounds, seed = options
     console = Console(highlight=False)
-    file = load_any(mesh, code=code or ())
-    if isinstance(file, MeshFile):
-        refused = {"--constants": constants, "--what-if": what_if, "--plot": plot, "--json": as_tree}
-        options = [name for name, value in (refused | {"--output": output}).items() if value]
-        _mesh(console, file, rounds, seed, pilot, options)
-        return
     if rounds is not None:
         raise UsageError("--rounds: is for a mesh of nodes: a collaboration has queries in its file")
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
@@ -99,19 +126,10 @@ def forecast(
     else:
         _say(console, forecast_value)
         if supposing is not None:
-            say(console, f"What if {', '.join(what_if or ())}:", "bold")
+            say(console, f"What if {', '.join(what_if)}:", "bold")
             _say(console, supposing)
     for path in written:
         typer.echo(f"Wrote {path}.", err=as_tree)
-
-
-def _mesh(
-    console: Console, file: MeshFile, rounds: int | None, seed: int, pilot: Path | None, refused: list[str]
-) -> None:
-    """Say what one more node brings to a mesh."""
-    if refused:
-        raise UsageError(f"{refused[0]}: is for a collaboration; {file.path} is a mesh of nodes")
-    say_facts(console, mesh_facts(fewer(file, rounds, seed, pilot), len(file.mesh.nodes)))
 
 
 def _say(console: Console, found: Worth) -> None:

@@ -9,12 +9,12 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen, writable_folder
-from streams.mesh.file import CollaborationFile, load_any
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.mesh.model_file import Model
 from streams.terminal.report import say, say_facts
 from streams.terminal.wording import counted
 from streams.tools.model.public import public_model
-from streams.tools.model.star import learner_model
 from streams.tools.model.writing import journal_model, model_paths, write_model
 
 
@@ -44,19 +44,16 @@ def model(
       mirrormesh model mesh.yaml --output fraud
       mirrormesh model mesh.yaml --output fraud --state /var/lib/mirrormesh --node east
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
-    star = isinstance(file, CollaborationFile)
-    if star and (state is None or node is not None):
-        raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
-    if not star and (state is None) != (node is None):
+    serve("model", load_any(mesh), output, state, node)
+
+
+def model_of_nodes(file: MeshFile, output: Path, state: Path | None, node: str | None) -> None:
+    """Write the model of a mesh, or of one of its nodes."""
+    if (state is None) != (node is None):
         raise UsageError("--state and --node: must be given both, or neither")
-    if not output.name:
-        raise UsageError(f"--output {output}: must be the beginning of a file's name")
-    writable_folder(output.parent, (path.name for path in model_paths(output)))
+    check_output(output)
     try:
-        if isinstance(file, CollaborationFile):
-            model_of_run = learner_model(file, state or Path())
-        elif state is not None and node is not None:
+        if state is not None and node is not None:
             chosen(file.mesh.nodes, node)
             model_of_run = journal_model(file, state, node)
         else:
@@ -64,6 +61,18 @@ def model(
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
+    show_model(output, model_of_run)
+
+
+def check_output(output: Path) -> None:
+    """Raise UsageError unless the model can be written there."""
+    if not output.name:
+        raise UsageError(f"--output {output}: must be the beginning of a file's name")
+    writable_folder(output.parent, (path.name for path in model_paths(output)))
+
+
+def show_model(output: Path, model_of_run: Model) -> None:
+    """Write the model, and say what it is."""
     console = Console(highlight=False)
     say_facts(console, _facts(model_of_run))
     for path in write_model(output, model_of_run):

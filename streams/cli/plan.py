@@ -8,9 +8,8 @@ import typer
 from rich.console import Console
 
 from streams.cli.arguments import MeshArgument, RoundsOption
-from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
-from streams.terminal.collaboration import facts as collaboration_facts
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.wording import counted, protection
@@ -40,14 +39,11 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
       mirrormesh plan mesh.yaml --rounds 10000
       mirrormesh plan mesh.yaml --estimate
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
-    if isinstance(file, CollaborationFile):
-        if estimated:
-            raise UsageError(
-                "--estimate: is for a mesh of nodes: mirrormesh forecast says it of a collaboration"
-            )
-        say_facts(Console(highlight=False), collaboration_facts(file))
-        return
+    serve("plan", load_any(mesh), rounds, estimated=estimated)
+
+
+def plan_nodes(file: MeshFile, rounds: int | None, *, estimated: bool) -> None:
+    """Show what a mesh of nodes would do."""
     expected = estimate(file, rounds) if estimated else None
     console = Console(highlight=False)
     say_facts(

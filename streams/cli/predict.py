@@ -16,6 +16,7 @@ from streams.cli.arguments import CodeOption
 from streams.local.results import write_whole
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load
+from streams.mesh.kind import WrongKind
 from streams.mesh.model_file import VectorName
 from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, scored
@@ -76,7 +77,10 @@ def predict(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if output is not None:
         writable_folder(output.parent, [output.name])
-    trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
+    try:
+        trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
+    except WrongKind as error:
+        raise error.of_command("predict --mesh") from None  # without the option it serves every kind
     predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
     text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
     if output is None:

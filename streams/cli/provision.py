@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from streams.bus.bus import BusError
-from streams.bus.provision import AnyFile, Differs, Provisioned, Side, sides
+from streams.bus.provision import Differs, Provisioned, Side, sides
 from streams.bus.provision import provision as make_topics
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import UserPlan
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
-from streams.mesh.file import load_any
+from streams.mesh.file import AnyFile, load_any
 from streams.terminal.user_changes import done, wrong
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what would be changed.")]

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 
 from nodes.losses.own_loss import failures
-from streams.cli import collaboration
 from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
 from streams.ledger import Reuse, known_spends
@@ -17,7 +16,8 @@ from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, LocalSpends, mesh_parts
 from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.records.faults import FaultCounts
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
@@ -78,12 +78,21 @@ def run(
       mirrormesh run mesh.yaml --rounds 500 --seed 1 --output results
       zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh, code=code or ())
-    if isinstance(file, CollaborationFile):
-        collaboration.run(
-            file, rounds=rounds, seed=seed, output=output, state=state, other_data=other_data, quiet=quiet
-        )
-        return
+    options = {"rounds": rounds, "seed": seed, "output": output, "state": state}
+    serve("run", load_any(mesh, code=code or ()), **options, other_data=other_data, quiet=quiet)
+
+
+def run_nodes(
+    file: MeshFile,
+    *,
+    rounds: int | None,
+    seed: int | None,
+    output: Path | None,
+    state: Path | None,
+    other_data: bool,
+    quiet: bool,
+) -> None:
+    """Run a mesh of nodes."""
     parts = mesh_parts(file, seed=seed, rounds=rounds)
     tested = FaultCounts()
     test_records = records_to_score(file, tested)

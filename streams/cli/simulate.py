@@ -8,11 +8,9 @@ from rich.console import Console
 
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, load_any
-from streams.simulation.collaboration import CollaborationStage
+from streams.mesh.file import load_any
 from streams.simulation.history import Reached
-from streams.simulation.search import SearchOutcome, run, search, shrunk
-from streams.simulation.stage import Stage
+from streams.simulation.search import SearchOutcome, SimulatedStage, run, search, shrunk
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say
 from streams.terminal.wording import counted
@@ -57,9 +55,9 @@ def simulate(
       mirrormesh simulate mesh.yaml --seed 17 --histories 1
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file, console = load_any(mesh, code=code or ()), Console(highlight=False)
-    stage = CollaborationStage(file) if isinstance(file, CollaborationFile) else Stage(file)
+    stage: SimulatedStage = file.kind.histories(file)
     if faults is not None:
-        replayed = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
+        replayed = run(stage, seed, _places(faults, len(stage.begin(seed, None)[1])))
         _show(console, str(mesh), replayed)
         raise typer.Exit(0 if replayed.violation is None else 1)
     started, reached, events = time.monotonic(), set[Reached](), 0
@@ -78,10 +76,9 @@ def simulate(
     seconds = time.monotonic() - started
     text = f"{histories:,} histories, {events:,} events, {seconds:,.1f} s: no violation."
     say(console, text)
-    if not isinstance(stage, Stage):
-        return
-    missing = [event for event in Reached if event not in reached]
-    say(console, f"Reached: {', '.join(event for event in Reached if event in reached) or 'nothing'}.")
+    missing = [event for event in stage.reachable if event not in reached]
+    if stage.reachable:
+        say(console, f"Reached: {', '.join(event for event in Reached if event in reached) or 'nothing'}.")
     if missing and histories >= ALL:
         say(console, f"Never reached: {', '.join(missing)}.", "bold red")
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 import math
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +13,13 @@ from streams.bus.bus import BusError
 from streams.bus.provision import Differs
 from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import CollaborationFile, load_any
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.runtime.process import Stop
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
 from streams.tools.up.folders import default_folder
 from streams.tools.up.programs import Observing, Options
-from streams.tools.up.star import run_star
 from streams.tools.up.up import run_up
 
 StateOption = Annotated[
@@ -136,24 +137,28 @@ def up(
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     file = load_any(mesh, code=code or ())
-    if isinstance(file, CollaborationFile):
-        mesh_options = {"rate": rate is not None, "processes": processes is not None}
-        _refuse_for_star(**mesh_options, no_feed=no_feed, replay=replay, observe=observe)
-    folder = writable_folder(state or default_folder(file))
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
+    folder = state or default_folder(file)
     options = Options(folder, rate, not no_feed, metrics_from, observing, replay, processes, other_data)
+    serve("up", file, options, plain=plain)
+
+
+def up_nodes(file: MeshFile, options: Options, *, plain: bool) -> None:
+    """Run a mesh of nodes."""
+    run_here(options, lambda console, stop: run_up(file, options, console, stop, plain=plain))
+
+
+def run_here(options: Options, work: Callable[[Console, Stop], bool]) -> None:
+    """Do `work`, which returns whether most records were malformed, until it ends; exit with the code."""
+    writable_folder(options.state)
     mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
-            console = Console(highlight=False)
-            if isinstance(file, CollaborationFile):
-                run_star(file, folder, console, stop, metrics_from, other_data=other_data)
-            else:
-                mostly = run_up(file, options, console, stop, plain=plain)
+            mostly = work(Console(highlight=False), stop)
         except Differs as error:
             _leave(*error.lines)
         except (BusError, BrokerError) as error:
@@ -161,12 +166,6 @@ def up(
     exit_code = stop.exit_code if stop.asked.is_set() else 0
     if exit_code or mostly:
         raise typer.Exit(exit_code or MALFORMED)
-
-
-def _refuse_for_star(**given: bool) -> None:
-    for option, is_given in given.items():
-        if is_given:
-            raise UsageError(f"--{option.replace('_', '-')}: goes with a mesh of nodes, not a collaboration")
 
 
 def _leave(*lines: str) -> None:

@@ -6,11 +6,11 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli import star_watching
 from streams.cli import watching as shell
 from streams.cli.arguments import MeshArgument
-from streams.mesh.file import CollaborationFile, load_any
-from streams.runtime.process import Stop
+from streams.mesh.file import MeshFile, load_any
+from streams.mesh.kind import serve
+from streams.runtime.process import Asked, Stop
 
 
 def watch(
@@ -34,12 +34,7 @@ def watch(
     file, console = load_any(mesh), Console(highlight=False)
     with Stop() as stop:
         try:
-            if isinstance(file, CollaborationFile):
-                _star(file, console, stop, once=once)
-            elif once:
-                shell.once(file, console)
-            else:
-                shell.watch(file, console, stop.asked, plain=plain)
+            serve("watch", file, console, stop.asked, once=once, plain=plain)
         except BusError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
@@ -47,8 +42,9 @@ def watch(
         raise typer.Exit(stop.exit_code)
 
 
-def _star(file: CollaborationFile, console: Console, stop: Stop, *, once: bool) -> None:
+def watch_nodes(file: MeshFile, console: Console, stopped: Asked, *, once: bool, plain: bool) -> None:
+    """Show a mesh of nodes."""
     if once:
-        star_watching.once(file, console)
+        shell.once(file, console)
     else:
-        star_watching.watch(file, console, stop.asked)
+        shell.watch(file, console, stopped, plain=plain)

@@ -17,11 +17,11 @@ from streams.bus.diagnosis import Expiry
 from streams.codec import Refused
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
+from streams.collaboration.topic_set import topic_passes
 from streams.ledger import Reuse, promises_of
 from streams.live.certificates import warn_of_end
 from streams.live.serving import warn_of_open
 from streams.live.spend import OwnerSpend
-from streams.live.topic_set import topic_passes
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings

@@ -15,10 +15,10 @@ from streams.live.spend import begun_life, end_node
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
-from streams.local.star_outcome import CollaborationOutcome, collaboration_outcome
+from streams.local.star_outcome import CollaborationOutcome
 from streams.local.summary import Summary, summarise
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.settings.mesh import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
@@ -252,7 +252,7 @@ def run(
 
 
 def run(
-    file: MeshFile | CollaborationFile, *, rounds: int | None = None, seed: int | None = None
+    file: AnyFile, *, rounds: int | None = None, seed: int | None = None
 ) -> Outcome | CollaborationOutcome:
     """Run a mesh file's whole mesh, or its collaboration, in this process, to its end.
 
@@ -261,8 +261,12 @@ def run(
     of queries, at most the file's, and the seed of simulated noise. Raises MeshFileError, and UsageError for
     a collaboration whose theta diverges, or whose noise has no seed.
     """
-    if isinstance(file, CollaborationFile):
-        return collaboration_outcome(file, rounds, seed)
+    outcome: Outcome | CollaborationOutcome = file.kind.outcome(file, rounds, seed)
+    return outcome
+
+
+def nodes_outcome(file: MeshFile, rounds: int | None = None, seed: int | None = None) -> Outcome:
+    """Run a mesh of nodes; see `run`."""
     local = LocalRun(mesh_parts(file, rounds=rounds, seed=seed))
     local.mesh.run()
     local.mesh.close()

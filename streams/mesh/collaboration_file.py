@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from nodes.checks import OutOfRange
+from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh.checks import attempted, file_problems, printed
 from streams.mesh.collaboration import Collaboration
 from streams.mesh.errors import Problem, one_of
-from streams.mesh.own_parts import OwnParts
+from streams.mesh.kind import FileKind, LazyFunction, OwnParts
+from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.node import FileSettings
@@ -30,6 +32,12 @@ class CollaborationFile(OwnParts[OwnerSettings]):
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
+    code: Code = NO_CODE
+
+    @property
+    def kind(self) -> "FileKind[CollaborationFile]":
+        """A collaboration."""
+        return COLLABORATION
 
     @property
     def owns(self) -> Mapping[str, OwnerSettings]:
@@ -55,6 +63,22 @@ class CollaborationFile(OwnParts[OwnerSettings]):
     def on_topics(self) -> tuple[str, ...]:
         """The owners here whose set is the topic of their own broker."""
         return tuple(name for name, part in self.owners.items() if part.source and part.source.path is None)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a topic of records may have more than one partition: a set has no order."""
+        return True
+
+    @property
+    def named_brokers(self) -> list[BrokerSettings]:
+        """Every broker that is named here, once, the shared one first. Raises MeshFileError for none."""
+        shared = [self.mesh_broker_of(name) for name in self.owners]
+        data = [self.brokers(name).data for name in self.on_topics]
+        return list(dict.fromkeys([self.mesh_broker, *shared, *data]))
+
+    def guarantee(self, owner: str) -> AnswerGuarantee:
+        """Return the guarantee of an owner."""
+        return self.resolved.guarantee(owner)
 
     @property
     def dimension(self) -> int:
@@ -119,3 +143,45 @@ def _out_of_range(file: str, settings: CollaborationSettings, owner: str, error:
     allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
     of = "" if len(path) > 1 else f" (for owner {owner})"
     return Problem(file, ("mesh", *path), f"{allowed}{of}", printed(value))
+
+
+COLLABORATION = FileKind(
+    key="collaboration",
+    words="a collaboration",
+    file=CollaborationFile,
+    part=CollaborationFile.part,
+    shared=CollaborationSettings,
+    own=OwnerSettings,
+    shared_problems=shared_problems,
+    own_problems=own_problems,
+    topics=LazyFunction("streams.bus.collaboration_specs:topics_of"),
+    users=LazyFunction("streams.bus.collaboration_rights:shared_users_of"),
+    data_users=LazyFunction("streams.bus.collaboration_rights:data_users_of"),
+    account=LazyFunction("streams.public.owner_account:owner_account"),
+    outcome=LazyFunction("streams.local.star_outcome:collaboration_outcome"),
+    model=LazyFunction("streams.tools.model.of_run:collaboration_model"),
+    histories=LazyFunction("streams.simulation.collaboration:CollaborationStage"),
+    exported=LazyFunction("streams.tools.export.asked:collaboration_files"),
+    messages="queries and responses",
+    commands={
+        "run": LazyFunction("streams.cli.collaboration:run"),
+        "simulate": LazyFunction("streams.cli.simulate:simulate"),
+        "plan": LazyFunction("streams.cli.collaboration:plan"),
+        "check": LazyFunction("streams.cli.collaboration:check"),
+        "forecast": LazyFunction("streams.cli.forecast:forecast_collaboration"),
+        "model": LazyFunction("streams.cli.collaboration:model"),
+        "provision": LazyFunction("streams.cli.provision:provision"),
+        "owner": LazyFunction("streams.cli.owner:owner"),
+        "learner": LazyFunction("streams.cli.learner:learner"),
+        "feed": LazyFunction("streams.cli.collaboration:feed"),
+        "up": LazyFunction("streams.cli.collaboration:up"),
+        "budget": LazyFunction("streams.cli.collaboration:budget"),
+        "watch": LazyFunction("streams.cli.collaboration:watch"),
+        "audit mechanism": LazyFunction("streams.cli.audit:audit_answers"),
+        "audit releases": LazyFunction("streams.cli.audit:audit_of_responses"),
+        "export kubernetes": LazyFunction("streams.cli.export:kubernetes"),
+        "export systemd": LazyFunction("streams.cli.export:systemd"),
+        "export compose": LazyFunction("streams.cli.export:compose"),
+    },
+)
+"""The kind of a collaboration: a learner asks, and owners answer."""

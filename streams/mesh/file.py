@@ -5,124 +5,32 @@
 a node's file is missing, its owner has it. Paths are relative to the file that names them.
 """
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar, overload
-
-from pydantic import TypeAdapter, ValidationError
+from typing import ClassVar, overload
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.collaboration.guarantee import AnswerGuarantee
-from streams.mesh import checks, collaboration_file
-from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.errors import MeshFileError, Problem, one_of, problems, told_once
+from streams.mesh import checks
+from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
+from streams.mesh.errors import MeshFileError, told_once
 from streams.mesh.fits import width_problems
+from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
 from streams.mesh.mesh import Mesh
-from streams.mesh.own_parts import OwnParts
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
-from streams.mesh.settings.base import Settings
-from streams.mesh.settings.brokers import CommonBrokers
-from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
-from streams.mesh.settings.files import read_small
+from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, HeldOutSettings, NodeSettings, OwnSourceSettings
-from streams.mesh.settings.schema import SchemaSettings, SparseSettings
-from streams.mesh.settings.yaml_file import read_yaml
-
-# Reads the parts of a mesh file and collects all mistakes before reporting them.
-
-S = TypeVar("S", bound=Settings)
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FileReader:
-    """Reads the parts of one mesh file and collects every mistake. `secrets`: their files are here."""
-
-    environment: Mapping[str, str]
-    secrets: bool = True
-    wrong: list[str] = field(default_factory=list)
-
-    def attempt(self, read: Callable[[], T]) -> T | None:
-        """Return the result of `read`, or None after mistakes."""
-        try:
-            return read()
-        except MeshFileError as error:
-            self.wrong.extend(error.lines)
-            return None
-
-    def note(self, problems: list[Problem]) -> None:
-        """Add mistakes."""
-        self.wrong.extend(problem.line for problem in problems)
-
-    def parts(self, path: Path) -> dict[str, Any]:
-        """Return the parts of the file: `nodes`, or `owners` of a collaboration, is a mapping.
-
-        Missing others are None.
-        """
-        tree = read_yaml(path)
-        if not isinstance(tree, dict) or "mesh" not in tree:
-            raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
-        part = "owners" if _is_collaboration(tree["mesh"]) else "nodes"
-        allowed = ("mesh", part, "brokers", "held_out")
-        unknown = [key for key in tree if key not in allowed]
-        self.note([Problem(str(path), (key,), f"unknown key: {one_of(allowed, key)}") for key in unknown])
-        owns = tree.get(part)
-        if not isinstance(owns, dict | None):
-            self.note([Problem(str(path), (part,), "must be a mapping from names to own parts", owns)])
-            owns = None
-        return {key: tree.get(key) for key in allowed} | {part: owns or {}}
-
-    def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
-        """Return the settings in `tree`, at `path` of the file. Raises MeshFileError."""
-        return self.adapted(TypeAdapter(kind), tree, file, path)
-
-    def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
-        """Return what `kind` reads, as `validated` does."""
-        context = {"folder": file.parent, "environment": self.environment, "secrets": self.secrets}
-        try:
-            return kind.validate_python(tree, context=context)
-        except ValidationError as error:
-            wrong = problems(str(file), path, tree, error)
-        raise MeshFileError(problem.line for problem in wrong)
-
-    def own(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
-        """Return an own part, which may be in its own file. Raises MeshFileError."""
-        if isinstance(tree, str):
-            file, path = file.parent / tree, ()
-            tree = read_yaml(file)
-        if isinstance(tree, dict) and "source" in tree:
-            tree = tree | {"source": self._with_schema(tree["source"], file, (*path, "source"))}
-        return self.validated(kind, tree, file, path)
-
-    def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
-        """Return the held-out file's settings. Raises MeshFileError."""
-        kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
-        return self.adapted(kind, self._with_schema(tree, file, ("held_out",)), file, ("held_out",))
-
-    def _with_schema(self, source: object, file: Path, path: tuple[str, ...]) -> object:
-        """Return the source, at `path` of the file, with the path of a schema replaced by the schema."""
-        if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
-            return source
-        schema_file = Path(os.path.normpath(file.parent / source["schema"]))
-        try:
-            read_small(schema_file)
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
-            raise MeshFileError(
-                [Problem(str(file), (*path, "schema"), reason, source["schema"]).line]
-            ) from None
-        return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
-
-
-def _is_collaboration(mesh: object) -> bool:
-    return isinstance(mesh, dict) and "kind" in mesh
-
+from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings
+from streams.mesh.settings.schema import SparseSettings
 
 __all__ = [
+    "COLLABORATION",
+    "KINDS",
+    "NODES",
+    "AnyFile",
     "CollaborationFile",
     "MeshFile",
     "MeshFileError",
@@ -154,6 +62,11 @@ class MeshFile(OwnParts[NodeSettings]):
     code: Code = NO_CODE
 
     @property
+    def kind(self) -> "FileKind[MeshFile]":
+        """A mesh of nodes."""
+        return NODES
+
+    @property
     def owns(self) -> Mapping[str, NodeSettings]:
         """The own parts that are here."""
         return self.nodes
@@ -162,6 +75,36 @@ class MeshFile(OwnParts[NodeSettings]):
     def members(self) -> tuple[str, ...]:
         """The nodes' names."""
         return tuple(self.mesh.nodes)
+
+    @property
+    def on_topics(self) -> tuple[str, ...]:
+        """The nodes here: the records of each are on the topic of its data broker."""
+        return tuple(self.nodes)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a topic of records may have more than one partition: with slots by time."""
+        return self.mesh.slots.by == "time"
+
+    @property
+    def with_own_loss(self) -> list[str]:
+        """The nodes that have a loss of their own."""
+        return [name for name, node in self.mesh.nodes.items() if node.loss]
+
+    @property
+    def target_speed(self) -> float | None:
+        """How fast the target of made-up sensors is; None: it stands still."""
+        return self.mesh.target.speed
+
+    @property
+    def named_brokers(self) -> list[BrokerSettings]:
+        """Every broker that is named here, once, that of the mesh first. Raises MeshFileError for none."""
+        pairs = [(brokers.mesh, brokers.data) for brokers in map(self.brokers, self.nodes)]
+        return list(dict.fromkeys([self.mesh_broker, *chain.from_iterable(pairs)]))
+
+    def guarantee(self, node: str) -> Guarantee:
+        """Return the guarantee of a node, given the brokers that are named here."""
+        return self.resolved.node(node).guarantee
 
     @cached_property
     def resolved(self) -> Mesh:
@@ -222,7 +165,7 @@ class MeshFile(OwnParts[NodeSettings]):
         """Return the node's source of the user's own, and its dimension. Raises MeshFileError."""
         settings = self.nodes[node].source
         if not isinstance(settings, OwnSourceSettings):
-            raise self.refuse(("nodes", node, "source", "kind"), "must be own")
+            return super().own_source(node)
         source, width = self.code.source(settings.name, node)
         path = ("nodes", node, "source", "name")
         problems = width_problems(str(self.path), path, self.mesh, width)
@@ -237,6 +180,59 @@ class MeshFile(OwnParts[NodeSettings]):
         return part is not None and brokers is not None and brokers.trust_broker
 
 
+NODES = FileKind(
+    key=None,
+    words="a mesh of nodes",
+    file=MeshFile,
+    part=MeshFile.part,
+    shared=MeshSettings,
+    own=NodeSettings,
+    shared_problems=checks.shared_problems,
+    own_problems=checks.own_problems,
+    topics=LazyFunction("streams.bus.topic_specs:topics_of"),
+    users=LazyFunction("streams.bus.rights:shared_users_of"),
+    data_users=LazyFunction("streams.bus.rights:data_users_of"),
+    account=LazyFunction("streams.public.standings:node_account"),
+    outcome=LazyFunction("streams.local.run:nodes_outcome"),
+    model=LazyFunction("streams.tools.model.of_run:nodes_model"),
+    histories=LazyFunction("streams.simulation.search:MeshStage"),
+    exported=LazyFunction("streams.tools.export.asked:nodes_files"),
+    messages="plans and heartbeats",
+    commands={
+        "run": LazyFunction("streams.cli.run:run_nodes"),
+        "simulate": LazyFunction("streams.cli.simulate:simulate"),
+        "plan": LazyFunction("streams.cli.plan:plan_nodes"),
+        "check": LazyFunction("streams.cli.check:check_nodes"),
+        "tune": LazyFunction("streams.cli.tune:tune"),
+        "forecast": LazyFunction("streams.cli.forecast:forecast_nodes"),
+        "model": LazyFunction("streams.cli.model:model_of_nodes"),
+        "predict --mesh": LazyFunction("streams.cli.predict:predict"),
+        "provision": LazyFunction("streams.cli.provision:provision"),
+        "scheduler": LazyFunction("streams.cli.scheduler:scheduler"),
+        "end": LazyFunction("streams.cli.end:end"),
+        "node": LazyFunction("streams.cli.node:node"),
+        "leave": LazyFunction("streams.cli.leave:leave"),
+        "feed": LazyFunction("streams.cli.feed:feed_nodes"),
+        "up": LazyFunction("streams.cli.up:up_nodes"),
+        "pardon": LazyFunction("streams.cli.pardon:pardon"),
+        "budget": LazyFunction("streams.cli.budget:budget_of_nodes"),
+        "watch": LazyFunction("streams.cli.watch:watch_nodes"),
+        "deadletters": LazyFunction("streams.cli.deadletters:deadletters"),
+        "audit mechanism": LazyFunction("streams.cli.audit:audit_mechanisms"),
+        "audit releases": LazyFunction("streams.cli.audit:audit_of_releases"),
+        "export kubernetes": LazyFunction("streams.cli.export:kubernetes"),
+        "export systemd": LazyFunction("streams.cli.export:systemd"),
+        "export compose": LazyFunction("streams.cli.export:compose"),
+    },
+)
+"""The kind of a mesh of nodes, each with its own stream."""
+
+AnyFile = MeshFile | CollaborationFile
+"""A mesh file of either kind."""
+
+KINDS: tuple[FileKind[AnyFile], ...] = (NODES, COLLABORATION)
+
+
 def load(
     path: Path,
     environment: Mapping[str, str] | None = None,
@@ -244,24 +240,17 @@ def load(
     secrets: bool = True,
     code: Iterable[str] = (),
 ) -> MeshFile:
-    """Load the file of a mesh. Raises MeshFileError with every mistake, also for a collaboration.
+    """Load the file of a mesh. Raises MeshFileError with every mistake; WrongKind for a collaboration.
 
     It runs no code, of whomever: losses and sources of the user's own are made when they are needed, by
     entry points and by the `code`, each module:attribute, that is allowed here.
     """
-    file = load_any(path, environment, secrets=secrets, code=code)
-    if isinstance(file, CollaborationFile):
-        allowed = "this is for a mesh of nodes: must not be given"
-        raise file.refuse(("mesh", "kind"), allowed, file.mesh.kind)
-    return file
+    return read_file(path, [NODES], KINDS, environment, secrets=secrets, code=code)
 
 
 def load_collaboration(path: Path) -> CollaborationFile:
-    """Load the file of a collaboration. Raises MeshFileError with every mistake, also for a mesh of nodes."""
-    file = load_any(path)
-    if isinstance(file, MeshFile):
-        raise file.refuse(("mesh", "kind"), "missing: must be collaboration, as this is for its processes")
-    return file
+    """Load the file of a collaboration. Raises MeshFileError with every mistake; WrongKind for a mesh."""
+    return read_file(path, [COLLABORATION], KINDS, None, secrets=True, code=())
 
 
 def load_any(
@@ -270,60 +259,13 @@ def load_any(
     *,
     secrets: bool = True,
     code: Iterable[str] = (),
-) -> MeshFile | CollaborationFile:
+) -> AnyFile:
     """Load a mesh file of either kind. Raises MeshFileError with every mistake found, one line each.
 
     `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
-    allowed = Code.of(str(path), code)
-    reader = FileReader(os.environ if environment is None else environment, secrets)
-    tree = reader.parts(path)
-    kind: FileKind = _COLLABORATION if "owners" in tree else _MESH
-    mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
-    owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
-    read = {
-        name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name)))
-        for name, part in owns.items()
-    }
-    parts = {name: part for name, part in read.items() if part is not None}
-    held_out, common = None, None
-    if tree["held_out"] is not None:
-        held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
-    if tree["brokers"] is not None:
-        common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
-    absent = {name: str(path.parent / part) for name, part in tree[kind.part].items() if name not in owns}
-    file = None if mesh is None else kind.file(path, mesh, parts, absent, held_out, common)
-    if isinstance(file, MeshFile):
-        file = replace(file, code=allowed)
-    if file is not None:
-        reader.note(kind.shared_problems(str(path), file.resolved))
-        reader.note(kind.own_problems(str(path), file.mesh, tuple(tree[kind.part]), parts, held_out))
-    if reader.wrong or file is None:
-        raise MeshFileError(told_once(reader.wrong))
-    return file
-
-
-class FileKind(NamedTuple):
-    """How the files of one kind are read: the classes of their parts, and the checks of what fits."""
-
-    part: str
-    shared: type[Any]
-    own: type[Any]
-    file: Callable[..., MeshFile | CollaborationFile]
-    shared_problems: Callable[..., list[Problem]]
-    own_problems: Callable[..., list[Problem]]
-
-
-_MESH = FileKind("nodes", MeshSettings, NodeSettings, MeshFile, checks.shared_problems, checks.own_problems)
-_COLLABORATION = FileKind(
-    "owners",
-    CollaborationSettings,
-    OwnerSettings,
-    CollaborationFile,
-    collaboration_file.shared_problems,
-    collaboration_file.own_problems,
-)
+    return read_file(path, KINDS, KINDS, environment, secrets=secrets, code=code)
 
 
 @overload
@@ -334,12 +276,6 @@ def promise(file: MeshFile, node: str) -> Guarantee: ...
 def promise(file: CollaborationFile, node: str) -> AnswerGuarantee: ...
 
 
-def promise(file: MeshFile | CollaborationFile, node: str) -> Guarantee | AnswerGuarantee:
+def promise(file: AnyFile, node: str) -> Guarantee | AnswerGuarantee:
     """Return the guarantee of a node, given the brokers that the mesh file names, or of an owner."""
-    if isinstance(file, CollaborationFile):
-        return file.resolved.guarantee(node)
-    return file.resolved.node(node).guarantee
-
-
-def _is_elsewhere(path: Path, own: object) -> bool:
-    return isinstance(own, str) and not (path.parent / own).exists()
+    return file.guarantee(node)

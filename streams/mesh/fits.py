@@ -12,14 +12,12 @@ Fitted = MeshSettings | CollaborationSettings
 
 def loss_at(shared: Fitted, path: tuple[str, ...]) -> LossSettings:
     """Return the loss that the records of a source at `path` are for: a node's own, or the shared one."""
-    if isinstance(shared, MeshSettings) and path[0] == "nodes":
-        return shared.loss_of(path[1])
-    return shared.loss
+    return shared.loss_of(path[1]) if path[0] == "nodes" else shared.loss
 
 
 def by_time(shared: Fitted) -> bool:
     """Return whether slots go by time, so that records need one."""
-    return isinstance(shared, MeshSettings) and shared.slots.by == "time"
+    return shared.by_time
 
 
 def untimed_problems(file: str, mesh: MeshSettings) -> list[Problem]:

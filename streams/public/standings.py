@@ -10,9 +10,9 @@ from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.ledger import Reuse, known_spends
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.public.account import Account, Standing, account
-from streams.public.owner_account import OwnerAccount, owner_account
+from streams.public.owner_account import OwnerAccount
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
@@ -116,17 +116,19 @@ def budget(file: MeshFile, node: str, state: Path | None = None) -> Account: ...
 def budget(file: CollaborationFile, node: str, state: Path | None = None) -> OwnerAccount: ...
 
 
-def budget(
-    file: MeshFile | CollaborationFile, node: str, state: Path | None = None
-) -> Account | OwnerAccount:
+def budget(file: AnyFile, node: str, state: Path | None = None) -> Account | OwnerAccount:
     """Return the privacy that a node, or an owner, has spent in the mesh file's run, and the rest.
 
     The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
     the mesh broker; an owner's are in its journal alone. Raises JournalError, BusError, MeshFileError,
     UsageError.
     """
-    if isinstance(file, CollaborationFile):
-        return owner_account(file, node, state)
+    account_of_one: Account | OwnerAccount = file.kind.account(file, node, state)
+    return account_of_one
+
+
+def node_account(file: MeshFile, node: str, state: Path | None = None) -> Account:
+    """Return what a node has spent; see `budget`."""
     return accounts(file, [node], state)[node][0]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,8 @@ from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
 from streams.simulation.collaboration_checks import CollaborationChecks
-from streams.simulation.history import SimulatedHistory, Violation
+from streams.simulation.faults import ScheduledFault
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.link import Link
 from streams.simulation.noise import CountedNoise
 from streams.state.folder import JournalError
@@ -63,20 +64,8 @@ class PartyKind(StrEnum):
     LOST = "lost messages"
 
 
-class PartyFault(NamedTuple):
-    """A fault of a kind, after `at` events, at the process `who`.
-
-    `seconds` of virtual time it lasts, or pass until a restart; `amount` is its strength.
-    """
-
-    at: int
-    kind: PartyKind
-    who: str
-    seconds: float
-    amount: int
-
-    def __str__(self) -> str:
-        return f"after {self.at:>5} events: {self.kind} of {self.who}, {self.seconds:g} s, {self.amount}"
+PartyFault = ScheduledFault[PartyKind]
+"""A fault in a collaboration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +118,11 @@ class CollaborationStage:
         self._variant(QUERIES[0])
 
     @property
+    def reachable(self) -> tuple[Reached, ...]:
+        """What many histories must reach, beside the kinds of faults: nothing."""
+        return ()
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the processes."""
         return (self._file.mesh.learner, *sorted(self._file.mesh.owners))
@@ -152,9 +146,12 @@ class CollaborationStage:
         whole = SimulatedCollaboration(file.mesh, seed=seed) if setting.fresh else file.resolved
         return PartyScene(setting, file, whole, sets, faults)
 
-    def play(self, scene: PartyScene) -> "CollaborationPlay":
-        """Return the history of a scene, before its first event."""
-        return CollaborationPlay(scene)
+    def begin(
+        self, seed: int, keep: tuple[int, ...] | None
+    ) -> tuple["CollaborationPlay", tuple[PartyFault, ...]]:
+        """Return the history of a seed before its first event, and its faults."""
+        scene = self.scene(seed, keep)
+        return CollaborationPlay(scene), scene.faults
 
     def _with_queries(self, queries: int) -> tuple[CollaborationFile, dict[str, tuple[Passes, RecordSet]]]:
         file = replace(self._file, mesh=self._file.mesh.model_copy(update={"queries": queries}))

@@ -6,7 +6,7 @@ Swarm testing (Groce et al. 2012): a history has a few kinds of faults, not all,
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -51,20 +51,27 @@ class FaultKind(StrEnum):
     REPLAY = "replay"
 
 
-class InjectedFault(NamedTuple):
-    """A fault of a kind, after `at` events, at node `who`.
+K = TypeVar("K", bound=StrEnum)
+
+
+class ScheduledFault(NamedTuple, Generic[K]):
+    """A fault of a kind, after `at` events, at the process `who`.
 
     `seconds` of virtual time it lasts, or pass until a restart; `amount` is its strength.
     """
 
     at: int
-    kind: FaultKind
+    kind: K
     who: str
     seconds: float
     amount: int
 
     def __str__(self) -> str:
         return f"after {self.at:>5} events: {self.kind} of {self.who}, {self.seconds:g} s, {self.amount}"
+
+
+InjectedFault = ScheduledFault[FaultKind]
+"""A fault in a mesh of nodes."""
 
 
 @dataclass(frozen=True, slots=True)

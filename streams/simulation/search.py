@@ -3,13 +3,12 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from traceback import extract_tb
-from typing import Protocol
+from typing import Any, Protocol
 
 from streams.simulation.adversary import Adversary
-from streams.simulation.collaboration import CollaborationStage, PartyFault
 from streams.simulation.end import is_done, may_wait
-from streams.simulation.faults import InjectedFault
-from streams.simulation.history import SimulatedHistory, Violation
+from streams.simulation.faults import InjectedFault, ScheduledFault
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.stage import EVENTS, Scene, Stage
 from streams.simulation.world import World
 
@@ -17,26 +16,55 @@ TOGETHER = 8
 """Events between two looks at whether a history is over."""
 
 
+class Play(Protocol):
+    """One history."""
+
+    @property
+    def history(self) -> SimulatedHistory:
+        """What has happened so far."""
+
+    def to_the_end(self) -> None:
+        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+
+    def finish(self) -> None:
+        """Check what only the end tells. Raises Violation."""
+
+
+class SimulatedStage(Protocol):
+    """What makes the histories of one mesh file."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the processes that the faults strike."""
+
+    @property
+    def reachable(self) -> tuple[Reached, ...]:
+        """What many histories must reach."""
+
+    def begin(self, seed: int, keep: tuple[int, ...] | None) -> tuple[Play, tuple[ScheduledFault[Any], ...]]:
+        """Return the history of a seed before its first event, and its faults; of these the places `keep`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
     """One history that was run. `violation`: what did not hold, if anything. `keep`: the faults it had."""
 
     seed: int
-    faults: tuple[InjectedFault, ...] | tuple[PartyFault, ...]
+    faults: tuple[ScheduledFault[Any], ...]
     keep: tuple[int, ...]
     history: SimulatedHistory
     violation: str | None
 
 
-def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None = None) -> SearchOutcome:
+def run(stage: SimulatedStage, seed: int, keep: tuple[int, ...] | None = None) -> SearchOutcome:
     """Run the history of a seed; of its faults only those in the places `keep`, if given."""
-    play, faults = _begin(stage, seed, keep)
+    play, faults = stage.begin(seed, keep)
     history, violation = play.history, None
     try:
         play.to_the_end()
         play.finish()
-    except Violation as found:
-        violation = str(found)
+    except Violation as broken:
+        violation = str(broken)
     except Exception as error:  # noqa: BLE001 # whatever the code under test raises is what is looked for
         place = extract_tb(error.__traceback__)[-1]
         violation = f"{type(error).__name__}: {error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
@@ -46,12 +74,12 @@ def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | No
     return SearchOutcome(seed, faults, kept, history, violation)
 
 
-def search(stage: Stage | CollaborationStage, seeds: range) -> Iterator[SearchOutcome]:
+def search(stage: SimulatedStage, seeds: range) -> Iterator[SearchOutcome]:
     """Yield the outcome of each seed."""
     return (run(stage, seed) for seed in seeds)
 
 
-def shrunk(stage: Stage | CollaborationStage, failed: SearchOutcome) -> SearchOutcome:
+def shrunk(stage: SimulatedStage, failed: SearchOutcome) -> SearchOutcome:
     """Return the same history with as few faults as still make it fail.
 
     Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
@@ -90,29 +118,18 @@ def _kind(violation: str, names: Collection[str]) -> str:
     return " ".join(word for word in words if word.isalpha() and word not in names)
 
 
-class Play(Protocol):
-    """One history."""
+class MeshStage(Stage):
+    """Makes the histories of a mesh of nodes from its file. Raises MeshFileError, UsageError."""
 
     @property
-    def history(self) -> SimulatedHistory:
-        """What has happened so far."""
+    def reachable(self) -> tuple[Reached, ...]:
+        """What many histories must reach: all that is counted."""
+        return tuple(Reached)
 
-    def to_the_end(self) -> None:
-        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
-
-    def finish(self) -> None:
-        """Check what only the end tells. Raises Violation."""
-
-
-def _begin(
-    stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None
-) -> tuple[Play, tuple[InjectedFault, ...] | tuple[PartyFault, ...]]:
-    """Return the history of a seed before its first event, and its faults."""
-    if isinstance(stage, CollaborationStage):
-        party_scene = stage.scene(seed, keep)
-        return stage.play(party_scene), party_scene.faults
-    scene = stage.scene(seed, keep)
-    return _MeshPlay(scene), scene.faults
+    def begin(self, seed: int, keep: tuple[int, ...] | None) -> tuple["Play", tuple[InjectedFault, ...]]:
+        """Return the history of a seed before its first event, and its faults."""
+        scene = self.scene(seed, keep)
+        return _MeshPlay(scene), scene.faults
 
 
 class _MeshPlay:

@@ -8,15 +8,14 @@ import pytest
 
 from streams.mesh.file import load
 from streams.simulation.faults import FaultKind, InjectedFault
-from streams.simulation.search import run
-from streams.simulation.stage import Stage
+from streams.simulation.search import MeshStage, run
 
 MESH = Path(__file__).parent / "mesh.yaml"
 
 
 @pytest.fixture(scope="module")
 def stage():
-    return Stage(load(MESH))
+    return MeshStage(load(MESH))
 
 
 def histories(stage, *kinds, most=12, signed=False):
@@ -75,7 +74,7 @@ def test_one_node_s_own_epsilon_is_drawn_where_the_mesh_file_has_none(stage):
     assert None in own
 
 
-class Stuck(Stage):
+class Stuck(MeshStage):
     """A stage on which one owner asks to leave soon, and the node's process then beats and never steps."""
 
     def scene(self, seed, keep=None):

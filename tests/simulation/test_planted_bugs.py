@@ -16,8 +16,7 @@ from streams.codec.signatures import SignedEnvelope
 from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
 from streams.runtime.deadlines import Deadlines
-from streams.simulation.search import search
-from streams.simulation.stage import Stage
+from streams.simulation.search import MeshStage, search
 from topology.lag import Lag
 from topology.progress import Claims
 
@@ -166,7 +165,7 @@ BUGS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug, monkeypatch):
-    stage = Stage(load(MESH))
+    stage = MeshStage(load(MESH))
     bug(monkeypatch)
     failed = next((found for found in search(stage, range(MOST)) if found.violation is not None), None)
     assert failed is not None, f"not found in {MOST} histories"

@@ -31,8 +31,7 @@ from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
 from streams.mesh.settings.mesh import MeshSettings
 from streams.simulation.journal import FaultyJournal
-from streams.simulation.search import search
-from streams.simulation.stage import Stage
+from streams.simulation.search import MeshStage, search
 from topology import plans, roster, scheduler
 from topology.plans import Member
 from topology.roster import Roster
@@ -470,7 +469,7 @@ def clear_readers():
 def first_violation(bug, patch, seeds):
     """The violation of the first history that fails with the bug; None: all hold."""
     bug(patch)
-    stage = Stage(load(HERE / BUGS[bug].mesh))
+    stage = MeshStage(load(HERE / BUGS[bug].mesh))
     return next((outcome.violation for outcome in search(stage, seeds) if outcome.violation), None)
 
 

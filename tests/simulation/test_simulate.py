@@ -17,8 +17,7 @@ from streams.simulation.bus import FaultyBus
 from streams.simulation.faults import FaultKind
 from streams.simulation.history import Reached
 from streams.simulation.link import Link
-from streams.simulation.search import SearchOutcome, run, search, shrunk
-from streams.simulation.stage import Stage
+from streams.simulation.search import MeshStage, SearchOutcome, run, search, shrunk
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING
 from tests.support.meshes import changed, loaded
@@ -28,7 +27,7 @@ MESH = Path(__file__).parent / "mesh.yaml"
 
 @pytest.fixture(scope="module")
 def stage():
-    return Stage(load(MESH))
+    return MeshStage(load(MESH))
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
@@ -39,7 +38,7 @@ def test_no_history_breaks_an_invariant(stage, first):
 
 
 def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
-    stage = Stage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
+    stage = MeshStage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
     outcomes = list(search(stage, range(20)))
     assert [found.violation for found in outcomes if found.violation] == []
     assert any(Reached.LATE in found.history.reached for found in outcomes)
@@ -49,12 +48,12 @@ def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
 def test_the_same_seed_is_the_same_history_byte_for_byte(stage, seed):
     """In this process, and in one whose sets are in another order."""
     here = run(stage, seed).history
-    again = run(Stage(load(MESH)), seed).history
+    again = run(MeshStage(load(MESH)), seed).history
     assert list(again.text()) == list(here.text())
     program = (
         "import sys; from pathlib import Path; from streams.mesh.file import load;"
-        "from streams.simulation.search import run; from streams.simulation.stage import Stage;"
-        "print(run(Stage(load(Path(sys.argv[1]))), int(sys.argv[2])).history.digest())"
+        "from streams.simulation.search import MeshStage, run;"
+        "print(run(MeshStage(load(Path(sys.argv[1]))), int(sys.argv[2])).history.digest())"
     )
     told = subprocess.run(
         [sys.executable, "-c", program, str(MESH), str(seed)],
@@ -160,7 +159,7 @@ def test_a_mesh_of_two_is_too_small(tmp_path):
     tree = changed(nodes=["a", "b"])
     tree["nodes"] = {name: tree["nodes"][name] for name in "ab"}
     with pytest.raises(UsageError, match="3 nodes"):
-        Stage(loaded(tmp_path, tree))
+        MeshStage(loaded(tmp_path, tree))
 
 
 def test_other_seeds_are_other_histories(stage):

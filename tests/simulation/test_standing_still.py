@@ -7,15 +7,14 @@ import pytest
 
 from streams.mesh.file import load
 from streams.simulation.faults import FaultKind, InjectedFault
-from streams.simulation.search import run
-from streams.simulation.stage import Stage
+from streams.simulation.search import MeshStage, run
 from topology.scheduler import SchedulerMachine
 
 MESH = Path(__file__).parent / "mesh.yaml"
 WAITS = "for somebody who is broken for ever"
 
 
-class Planned(Stage):
+class Planned(MeshStage):
     """A stage on which these faults happen, and no others."""
 
     def __init__(self, *faults):
@@ -31,7 +30,7 @@ def seeds():
 
     Nor later, by a clock, while the mesh waits.
     """
-    stage = Stage(load(MESH))
+    stage = MeshStage(load(MESH))
     settings = (stage.scene(seed).setting for seed in range(100))
     return [one.seed for one in settings if one.horizon == 4 and one.rounds > 16 and not one.clocked][:4]
 

@@ -136,8 +136,9 @@ def short_files(tree: dict[str, Module]) -> list[str]:
 
 
 def kind_branches(tree: dict[str, Module]) -> list[str]:
-    """Return the places that ask which kind of mesh file they have."""
-    kinds = {"CollaborationFile", "MeshFile"}
+    """Return the places that ask which kind of mesh file, shared part or export they have."""
+    kinds = {f"{kind}{part}" for kind in ("Mesh", "Collaboration") for part in ("File", "Settings", "Stage")}
+    kinds |= {"Mesh", "Collaboration", "RawMesh", "RawCollaboration", "NODES", "COLLABORATION"}
     places = []
     for module in tree.values():
         for node in ast.walk(module.tree):
@@ -146,6 +147,8 @@ def kind_branches(tree: dict[str, Module]) -> list[str]:
                     if kinds & {part.id for part in ast.walk(asked) if isinstance(part, ast.Name)}:
                         places.append(f"{module.path}:{node.lineno}")
                 case ast.MatchClass(cls=ast.Name(name)) if name in kinds:
+                    places.append(f"{module.path}:{node.lineno}")
+                case ast.Compare(comparators=[ast.Name(name)]) if name in kinds:
                     places.append(f"{module.path}:{node.lineno}")
     return places
 

@@ -151,6 +151,15 @@ class CollaborationSettings(Settings):
         """The number of coordinates that the loss sees: all."""
         return self.dimension
 
+    def loss_of(self, _: str) -> LossSettings:
+        """Return the loss of an owner: all have the same."""
+        return self.loss
+
+    @property
+    def by_time(self) -> bool:
+        """Whether records need a time: a set has no order."""
+        return False
+
     @property
     def agreed_text(self) -> str:
         """The settings that all must share, as canonical JSON."""

@@ -286,6 +286,11 @@ class MeshSettings(Settings):
         """Return the privacy settings of one node, with its overrides."""
         return self.privacy.overridden(self.nodes[node])
 
+    @property
+    def by_time(self) -> bool:
+        """Whether slots go by time, so that records need one."""
+        return self.slots.by == "time"
+
     def loss_of(self, node: str) -> LossSettings:
         """Return the loss of one node, or the shared one for a name that is none."""
         settings = self.nodes.get(node)

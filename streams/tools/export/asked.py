@@ -43,11 +43,22 @@ def files_for(
         mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
         raise UsageError(f"{mistake}: must be one of --party NAME and --mesh-operator")
     raw = read_any(mesh, code)
-    if isinstance(raw, RawMesh):
-        node_party = None if name is None else party(raw.file.mesh, name)
-        return (kind.operator(raw) if node_party is None else kind.party(raw, node_party)), kind.warnings(
-            raw, node_party
-        )
+    written: tuple[Files, Iterable[str]] = raw.file.kind.exported(raw, kind, name)
+    return written
+
+
+def nodes_files(raw: RawMesh, kind: ExportFormat, name: str | None) -> tuple[Files, Iterable[str]]:
+    """Return the files for a party of a mesh, or for its operator, and what to warn of."""
+    if name is None:
+        return kind.operator(raw), kind.warnings(raw, None)
+    node_party = party(raw.file.mesh, name)
+    return kind.party(raw, node_party), kind.warnings(raw, node_party)
+
+
+def collaboration_files(
+    raw: RawCollaboration, kind: ExportFormat, name: str | None
+) -> tuple[Files, Iterable[str]]:
+    """Return the files for a party of a collaboration, or for its operator, and what to warn of."""
     if name is not None:
         member = star_party(raw.file.mesh, name)
         return kind.star(raw, member), kind.warnings(raw, member)

@@ -20,6 +20,11 @@ class StarParty(NamedTuple):
         """Whether it has a set of records."""
         return self.kind == OWNER
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Those of its processes that have an own part in the mesh file."""
+        return (self.name,) if self.owner else ()
+
 
 LEARNER, OWNER = "learner", "owner"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import CollaborationFile, MeshFile, load, load_any
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile, load, load_any
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.export.secrets import variables, written_out
 
@@ -32,7 +32,7 @@ class UnresolvedTexts(Mapping[str, str]):
         return len(self._names)
 
 
-F = TypeVar("F", bound=MeshFile | CollaborationFile)
+F = TypeVar("F", bound=AnyFile)
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,17 @@ class Raw(Generic[F]):
     owns: Mapping[str, Mapping[str, Any]]
 
     def brokers(self, name: str) -> Mapping[str, Any]:
-        """Return the brokers of one, as written.
+        """Return the brokers of one, as written; the mesh broker alone of who has no records on a topic.
 
         Raises MeshFileError if there are none, or its own part is not here.
         """
-        self.file.brokers(name)
-        return self._written(name)
+        if name in self.file.on_topics:
+            self.file.brokers(name)
+            return self._written(name)
+        if self.file.own(name).brokers is None and self.file.common is None:
+            path = (self.file.part, name, "brokers")
+            raise self.file.refuse(path, "missing: must be given to use a broker")
+        return {"mesh": self._written(name)["mesh"]}
 
     def _written(self, name: str) -> Mapping[str, Any]:
         brokers: Mapping[str, Any] = self.owns[name].get("brokers") or self.tree["brokers"]
@@ -70,20 +75,10 @@ class Raw(Generic[F]):
         return settings
 
 
-class RawMesh(Raw[MeshFile]):
-    """The file of a mesh of nodes."""
-
-
-class RawCollaboration(Raw[CollaborationFile]):
-    """The file of a collaboration."""
-
-    def brokers(self, name: str) -> Mapping[str, Any]:
-        """Return an owner's brokers, as written; the shared one alone where its set is a file."""
-        if name in self.file.on_topics:
-            return super().brokers(name)
-        if self.file.own(name).brokers is None and self.file.common is None:
-            raise self.file.refuse(("owners", name, "brokers"), "missing: must be given to use a broker")
-        return {"mesh": self._written(name)["mesh"]}
+RawMesh = Raw[MeshFile]
+"""The file of a mesh of nodes."""
+RawCollaboration = Raw[CollaborationFile]
+"""The file of a collaboration."""
 
 
 def read(path: Path, code: Iterable[str] = ()) -> RawMesh:
@@ -93,13 +88,11 @@ def read(path: Path, code: Iterable[str] = ()) -> RawMesh:
     return RawMesh(file, tree, _owns(path, tree, file))
 
 
-def read_any(path: Path, code: Iterable[str] = ()) -> RawMesh | RawCollaboration:
+def read_any(path: Path, code: Iterable[str] = ()) -> Raw[AnyFile]:
     """Read a file of either kind, as `read` does."""
     tree, texts = _read(path)
     file = load_any(path, texts, secrets=False, code=code)
-    if isinstance(file, CollaborationFile):
-        return RawCollaboration(file, tree, _owns(path, tree, file))
-    return RawMesh(file, tree, _owns(path, tree, file))
+    return Raw(file, tree, _owns(path, tree, file))
 
 
 def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
@@ -112,7 +105,7 @@ def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
     return tree, UnresolvedTexts(name for brokers, _, _ in named for name in variables(brokers))
 
 
-def _owns(path: Path, tree: Any, file: MeshFile | CollaborationFile) -> dict[str, Mapping[str, Any]]:
+def _owns(path: Path, tree: Any, file: AnyFile) -> dict[str, Mapping[str, Any]]:
     return {name: _own(path, tree[file.part][name]) for name in file.owns}
 
 

@@ -21,7 +21,7 @@ from nodes.values import FloatArray
 from streams.mesh.collaboration import Collaboration
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError, one_of, problems
-from streams.mesh.file import MeshFile, load_any
+from streams.mesh.file import MeshFile, load_collaboration
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.tools.tuning.constants import Constants, read_constants, shape_of
@@ -218,9 +218,7 @@ def forecast(
     `pilot` is a file of public records, `synthetic` takes made-up ones, `constants` is what
     `mirrormesh forecast --output` has written. Raises UsageError and MeshFileError.
     """
-    file = load_any(mesh) if isinstance(mesh, Path) else mesh
-    if isinstance(file, MeshFile):
-        raise file.refuse(("mesh", "kind"), "missing: must be collaboration for a forecast")
+    file = load_collaboration(mesh) if isinstance(mesh, Path) else mesh
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
     return worth(file, fitted, what_if)
 

@@ -10,7 +10,7 @@ import numpy as np
 from nodes.sparse import dense
 from nodes.values import FloatArray
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, OwnSourceSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
@@ -22,12 +22,12 @@ from streams.terminal.wording import listed
 from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up, made_up_by
 
 
-def made_up_like(file: MeshFile | CollaborationFile, seed: int, option: str) -> Pilot:
+def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.loss_dimension
     _check_one_loss(file)
     if loss.name == "range" and dimension == 2:
-        return MovingTargets(file.mesh.target.speed if isinstance(file, MeshFile) else None)
+        return MovingTargets(file.target_speed)
     if loss.signed:
         return made_up(dimension, "signs", seed)
     if loss.name in {"squared", "absolute", "huber"}:
@@ -35,7 +35,7 @@ def made_up_like(file: MeshFile | CollaborationFile, seed: int, option: str) -> 
     raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
 
 
-def made_up_by_schema(file: MeshFile | CollaborationFile, seed: int, option: str) -> tuple[str | None, Pilot]:
+def made_up_by_schema(file: AnyFile, seed: int, option: str) -> tuple[str | None, Pilot]:
     """Return random records with the features of the first schema that is here, and whose it is.
 
     None: no schema is here, or the loss has records of its own kind. Raises UsageError as `made_up_like`.
@@ -50,7 +50,7 @@ def made_up_by_schema(file: MeshFile | CollaborationFile, seed: int, option: str
     return None, generic
 
 
-def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
+def from_file(file: AnyFile, pilot: Path) -> Pilot:
     """Return the records of a file, in the format of the first party here that has a file.
 
     Raises UsageError for a party's own records: nothing may be tuned on private ones. They are compared as
@@ -79,7 +79,7 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
     )
 
 
-def _check_not_private(file: MeshFile | CollaborationFile, pilot: Path, found: Resampled) -> None:
+def _check_not_private(file: AnyFile, pilot: Path, found: Resampled) -> None:
     """Raise UsageError if more than half of the pilot's distinct records are among those of the parties here.
 
     Parties may take parts of one file each, so all their records together count.
@@ -98,12 +98,12 @@ def _check_not_private(file: MeshFile | CollaborationFile, pilot: Path, found: R
             raise UsageError(f"{pilot}: {text}")
 
 
-def _own_records(file: MeshFile | CollaborationFile, name: str) -> Iterator[Decoded]:
+def _own_records(file: AnyFile, name: str) -> Iterator[Decoded]:
     """Yield what a party's records decode to, of those that are in a file here or of its own allowed code."""
     source, path = file.own(name).source, (file.part, name, "source")
     lines: Iterator[bytes]
     decoder: Decoder
-    if isinstance(source, OwnSourceSettings) and isinstance(file, MeshFile):
+    if isinstance(source, OwnSourceSettings):
         if not file.code.allows(source.name):
             return
         own_decoder = OwnDecoder(*file.own_source(name), source.max_record_bytes, file.dimension)
@@ -139,14 +139,12 @@ def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
         return blake2b(content + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
 
 
-def _check_one_loss(file: MeshFile | CollaborationFile) -> None:
+def _check_one_loss(file: AnyFile) -> None:
     """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
-    with_loss = (
-        [name for name, node in file.mesh.nodes.items() if node.loss] if isinstance(file, MeshFile) else []
-    )
-    if with_loss:
+    if file.with_own_loss:
         raise UsageError(
-            f"{file.path}: node {with_loss[0]} has its own loss: trials are for one loss of all nodes"
+            f"{file.path}: {file.member} {file.with_own_loss[0]} has its own loss: "
+            "trials are for one loss of all nodes"
         )
 
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
 from streams.state.folder import StateFolder
@@ -64,7 +64,7 @@ class StartedBroker:
 
 
 def ensure_brokers(
-    file: MeshFile | CollaborationFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack
+    file: AnyFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack
 ) -> list[StartedBroker]:
     """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
 
@@ -72,7 +72,7 @@ def ensure_brokers(
     Stopped.
     """
     started: list[StartedBroker] = []
-    for broker in named(file):
+    for broker in file.named_brokers:
         port = startable(broker)
         folder = StateFolder(state).broker(None if broker == file.mesh_broker else port)
         if port is None:
@@ -94,23 +94,6 @@ def startable(broker: BrokerSettings) -> int | None:
     if host not in _HERE or broker.protocol != "PLAINTEXT" or not port.isdecimal():
         return None
     return int(port) if 0 < int(port) <= _HIGHEST_PORT else None
-
-
-def named(file: MeshFile | CollaborationFile) -> list[BrokerSettings]:
-    """Return every broker once, that of the mesh first."""
-    if isinstance(file, CollaborationFile):
-        reached = [file.mesh_broker_of(name) for name in file.owners]
-        data = [file.brokers(name).data for name in file.on_topics]
-        return list(dict.fromkeys([file.mesh_broker, *reached, *data]))
-    by_node = [file.brokers(name) for name in file.nodes]
-    return list(
-        dict.fromkeys(
-            [
-                file.mesh_broker,
-                *(broker for node_brokers in by_node for broker in (node_brokers.mesh, node_brokers.data)),
-            ]
-        )
-    )
 
 
 def _reach_elsewhere(broker: BrokerSettings) -> None:

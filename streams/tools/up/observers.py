@@ -14,7 +14,7 @@ from streams.state.folder import StateFolder
 from streams.tools.broker.folder import CONTROLLER
 from streams.tools.packed import packed
 from streams.tools.up.become import WORD
-from streams.tools.up.brokers import Fact, named, startable
+from streams.tools.up.brokers import Fact, startable
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import HIGHEST_PORT, MetricsPorts, Observing, Program
 
@@ -148,7 +148,7 @@ def check_ports(file: MeshFile, served: MetricsPorts | None, observing: Observin
 
 def _of_brokers(file: MeshFile) -> Iterator[tuple[int, str]]:
     """Yield the ports of the brokers that could be started here."""
-    for broker in named(file):
+    for broker in file.named_brokers:
         port = startable(broker)
         if port is not None:
             yield port, f"the broker {broker.servers}"

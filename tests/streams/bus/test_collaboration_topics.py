@@ -16,7 +16,7 @@ from streams.bus.collaboration_rights import (
     queries_per_second,
 )
 from streams.bus.collaboration_specs import collaboration_specs, owner_specs
-from streams.bus.provision import sides, with_data
+from streams.bus.provision import sides
 from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
 from streams.codec import Refused, decode_query, encode_query, encode_response
 from streams.mesh.file import MeshFileError, load, load_collaboration
@@ -88,7 +88,7 @@ def test_an_owner_writes_what_was_spent_alone_on_its_own_broker():
 
 
 def test_only_an_owner_whose_set_is_a_topic_has_a_broker_of_its_own(file):
-    assert with_data(file) == ()
+    assert file.on_topics == ()
     assert [name for name, _ in sides(file)] == [None]
 
 
@@ -103,10 +103,10 @@ def test_theta_outside_the_constraint_is_refused(wire):
 
 
 def test_each_kind_of_mesh_file_is_refused_where_it_does_not_belong(tmp_path, file):
-    with pytest.raises(MeshFileError, match="this is for a mesh of nodes"):
+    with pytest.raises(MeshFileError, match="describes a collaboration: must be a mesh of nodes"):
         load(file.path)
     mesh = loaded(tmp_path, changed())
-    with pytest.raises(MeshFileError, match="must be collaboration"):
+    with pytest.raises(MeshFileError, match="must be a collaboration"):
         load_collaboration(mesh.path)
 
 

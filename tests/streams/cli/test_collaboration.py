@@ -150,7 +150,7 @@ def test_check_looks_at_every_set_whole(call, small, tmp_path):
         (["run", "--seed", "4", "exact"], "--seed: goes with noise: {simulated: ...}"),
         (["budget"], "--state: must be given: an owner's spending is in its journal"),
         (["model", "--output", "m"], "--state: must be given, without --node"),
-        (["tune"], 'mesh.kind: "collaboration": this is for a mesh of nodes'),
+        (["tune"], "`tune` needs a mesh of nodes; "),
     ],
 )
 def test_a_wrong_option_is_one_line(call, tmp_path, words, says):

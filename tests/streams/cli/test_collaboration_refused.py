@@ -1,10 +1,8 @@
-"""Commands that a collaboration does not have, and a mesh given to its processes: one line, no traceback."""
+"""What a collaboration's file cannot do on the command line: one line, no traceback."""
 
 import pytest
 
 from tests.support.collaboration_files import collaboration_file
-
-NO_MESH = 'mesh.yaml: mesh.kind: "collaboration": this is for a mesh of nodes: must not be given\n'
 
 
 @pytest.fixture
@@ -14,36 +12,11 @@ def lending(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ("scheduler", "mesh.yaml"),
-        ("node", "mesh.yaml", "bank-a", "--state", "state"),
-        ("tune", "mesh.yaml"),
-    ],
-    ids=lambda command: " ".join(command[:2]),
-)
-def test_a_command_for_meshes_of_nodes_says_so(call, lending, command):
-    outcome = call(*command)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.endswith(NO_MESH)
-    assert outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     "option", [("--rate", "5"), ("--no-feed",), ("--replay",), ("--observe",)], ids=lambda option: option[0]
 )
 def test_up_says_which_options_are_for_nodes(call, lending, option):
     words = "goes with a mesh of nodes, not a collaboration"
     assert call("up", "mesh.yaml", *option) == (2, "", f"{option[0]}: {words}\n")
-
-
-@pytest.mark.parametrize(
-    "command", [("owner", "mesh.yaml", "a", "--state", "s"), ("learner", "mesh.yaml", "--state", "s")]
-)
-def test_a_mesh_of_nodes_is_not_for_a_collaborations_processes(call, mesh, command):
-    words = "missing: must be collaboration, as this is for its processes"
-    outcome = call(*command)
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"mesh.yaml: mesh.kind: {words}\n")
 
 
 def test_an_owner_that_nobody_knows_or_without_a_source_is_one_line(call, lending):

@@ -257,5 +257,5 @@ def test_the_library_has_it(tmp_path):
     with pytest.raises(UsageError, match="a forecast needs constants"):
         mirrormesh.forecast(mesh(tmp_path))
     (tmp_path / "mesh.yaml").write_text(MESH)
-    with pytest.raises(MeshFileError, match="must be collaboration for a forecast"):
+    with pytest.raises(MeshFileError, match="describes a mesh of nodes: must be a collaboration"):
         mirrormesh.forecast(tmp_path / "mesh.yaml", synthetic=True)

@@ -111,7 +111,7 @@ def test_a_mistake_names_owner_and_field(tmp_path, old, new, line):
 
 def test_what_needs_a_mesh_of_nodes_says_so(tmp_path):
     read(tmp_path, GOOD)
-    with pytest.raises(MeshFileError, match=r'mesh.kind: "collaboration": this is for a mesh of nodes'):
+    with pytest.raises(MeshFileError, match="describes a collaboration: must be a mesh of nodes"):
         load(tmp_path / "lending.yaml")
 
 

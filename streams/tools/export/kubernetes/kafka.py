@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable
 
-from streams.bus.provision import AnyFile, specs_of
+from streams.bus.provision import specs_of
 from streams.bus.rights import Rule, User
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import shared_users
 from streams.mesh.errors import MeshFileError, Problem
+from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import is_subject
 from streams.tools.export.kubernetes.cluster import APP, Cluster, Object, made

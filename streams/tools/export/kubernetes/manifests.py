@@ -56,17 +56,14 @@ def warnings(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -
     lines = [f"{path}: {server}: a pod looks for this broker in itself" for server in local]
     if whose is None and not kafka.has_users(raw.file.mesh_broker):
         words = "names no users, so there is no KafkaUser: anyone who reaches this broker can forge"
-        forged = "plans and heartbeats" if isinstance(raw, RawMesh) else "queries and responses"
-        lines.append(f"{path}: brokers.mesh: {words} {forged}")
+        lines.append(f"{path}: brokers.mesh: {words} {raw.file.kind.messages}")
     return lines
 
 
 def _sides(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> Iterator[Mapping[str, Any]]:
     """Yield the brokers of each process of a party, or of the operator's."""
-    if isinstance(whose, Party):
+    if whose is not None and whose.nodes:
         yield from map(raw.brokers, whose.nodes)
-    elif whose is not None and whose.owner:
-        yield raw.brokers(whose.name)
     else:
         yield {"mesh": raw.mesh_broker()}
 

@@ -1,0 +1,381 @@
+"""A kind of mesh file: how its files are read, and who does with them what differs between kinds.
+
+Nothing else asks of which kind a file is. What lies in this room, a file says itself (`OwnParts` is what all
+have in common). What lies in rooms above, which a file must not import, its kind names by `LazyFunction`:
+the topics and users on brokers, the account, the run in one process, each command. So a new kind is its file,
+its `FileKind`, and the functions that this names.
+"""
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, one_of, problems, told_once
+from streams.mesh.plugins import Code, OwnSource
+from streams.mesh.settings.base import Settings
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
+from streams.mesh.settings.files import read_small
+from streams.mesh.settings.node import FileSettings, HeldOutSettings
+from streams.mesh.settings.schema import SchemaSettings, SparseSettings
+from streams.mesh.settings.yaml_file import read_yaml
+
+S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
+
+
+class _Own(Protocol):
+    @property
+    def brokers(self) -> CommonBrokers | None: ...
+
+
+P = TypeVar("P", bound=_Own)
+
+
+class OwnParts(Generic[P]):
+    """What the files of all kinds have: own parts, their brokers, and a kind.
+
+    `part` is the key that own parts stand under, `member` one of them in words.
+    """
+
+    part: ClassVar[str]
+    member: ClassVar[str]
+    path: Path
+    code: Code
+    elsewhere: Mapping[str, str]
+    common: CommonBrokers | None
+
+    @property
+    @abstractmethod
+    def kind(self) -> "FileKind[Any]":
+        """Its kind."""
+
+    @property
+    @abstractmethod
+    def owns(self) -> Mapping[str, P]:
+        """The own parts that are here."""
+
+    @property
+    @abstractmethod
+    def members(self) -> Iterable[str]:
+        """The names of all who have one, here or elsewhere."""
+
+    @property
+    @abstractmethod
+    def resolved(self) -> Any:
+        """What the shared part describes."""
+
+    @property
+    @abstractmethod
+    def on_topics(self) -> tuple[str, ...]:
+        """Those here whose records are on the topic of a data broker."""
+
+    @property
+    @abstractmethod
+    def is_partitioned(self) -> bool:
+        """Whether a topic of records may have more than one partition."""
+
+    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
+        """Return the error for the value at `path` of this file; `allowed` says what it must be."""
+        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
+
+    def own(self, name: str) -> P:
+        """Return the own part of one. Raises MeshFileError if it is not here, or the name is unknown."""
+        if name not in self.members:
+            allowed = f"is no {self.member} of the mesh: {one_of(self.members, name)}"
+            raise self.refuse(("mesh", self.part), allowed, name)
+        to_run = f"must be here to run the {self.member}"
+        if name in self.elsewhere:
+            raise self.refuse((self.part, name), f"no such file: {to_run}", self.elsewhere[name])
+        if name not in self.owns:
+            raise self.refuse((self.part, name), f"missing: {to_run}")
+        return self.owns[name]
+
+    def brokers(self, name: str) -> BrokersSettings:
+        """Return the brokers of one whose own part is here. Raises MeshFileError if there are none."""
+        brokers, common = self.own(name).brokers, self.common
+        if isinstance(brokers, BrokersSettings):
+            return brokers
+        if brokers is not None:
+            return self._with_data(name, brokers)
+        if common is None:
+            raise self.refuse((self.part, name, "brokers"), "missing: must be given to use a broker")
+        if common.data is None:
+            place = f"here or for the {self.member} {name}"
+            raise self.refuse(("brokers", "data"), f"missing: must be given, {place}")
+        return BrokersSettings.model_validate(dict(common))
+
+    def _with_data(self, name: str, own: CommonBrokers) -> BrokersSettings:
+        """Return own brokers that may have no data broker as those that have one."""
+        if own.data is None:
+            raise self.refuse((self.part, name, "brokers", "data"), "missing: must be given, for its records")
+        return BrokersSettings.model_validate(dict(own))
+
+    @property
+    def with_own_loss(self) -> list[str]:
+        """The names of those who have a loss of their own."""
+        return []
+
+    @property
+    def target_speed(self) -> float | None:
+        """How fast the target of made-up sensors is; None if it stands still, or there is none."""
+        return None
+
+    def own_source(self, name: str) -> tuple[OwnSource, int]:
+        """Return a source of the user's own, and its dimension. Raises MeshFileError if there is none."""
+        raise self.refuse((self.part, name, "source", "kind"), "must be own")
+
+    @property
+    @abstractmethod
+    def named_brokers(self) -> list[BrokerSettings]:
+        """Every broker that is named here, once, that of the mesh first. Raises MeshFileError for none."""
+
+    @property
+    def mesh_broker(self) -> BrokerSettings:
+        """The broker that all share. Raises MeshFileError if there is none."""
+        if self.common is not None:
+            return self.common.mesh
+        for part in self.owns.values():
+            if part.brokers is not None:
+                return part.brokers.mesh
+        raise self.refuse(("brokers",), "missing: must be given to use a broker")
+
+    @property
+    def names_brokers(self) -> bool:
+        """Whether any broker is named here: without one it runs in one process only."""
+        return self.common is not None or any(part.brokers is not None for part in self.owns.values())
+
+
+F = TypeVar("F", bound=OwnParts[Any])
+F_co = TypeVar("F_co", bound=OwnParts[Any], covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LazyFunction:
+    """A function in a room above: `module:name`, imported at its first call."""
+
+    path: str
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments, **options)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function."""
+        module, _, name = self.path.partition(":")
+        function: Callable[..., Any] = getattr(import_module(module), name)
+        return function
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class FileKind(Generic[F_co]):
+    """A kind of mesh file.
+
+    Attributes
+    ----------
+    key, words
+        What `mesh.kind` says (None: it is not given), and what a file of the kind describes, in words.
+    file, shared, own
+        The classes of a file without mistakes, of its shared part, and of an own part.
+    shared_problems, own_problems
+        Return the mistakes in the shared part, and where own parts do not fit it.
+    topics
+        (file, name) -> specs: the topics on the mesh broker (name None), or on the data broker of one.
+    users, data_users
+        (file) -> users of the mesh broker; (file, names) -> those of these parties' data brokers.
+    messages
+        What its processes send over the mesh broker, in words.
+    account
+        (file, name, state) -> the account of one of its members.
+    outcome
+        (file, rounds, seed) -> the outcome of its run in this process.
+    model
+        (file, result) -> the model that such a run has learnt.
+    histories
+        (file) -> the stage of its simulated histories.
+    exported
+        (raw file, format, name) -> the files that run the processes of a party (None: of the operator), and
+        what to warn of.
+    commands
+        Who does each command that serves the kind: the command itself, where it is the same for every kind
+        that it serves.
+    """
+
+    key: str | None
+    words: str
+    file: Callable[..., F_co]
+    part: str
+    shared: type[Settings]
+    own: type[Settings]
+    shared_problems: Callable[..., list[Problem]]
+    own_problems: Callable[..., list[Problem]]
+    topics: LazyFunction
+    users: LazyFunction
+    data_users: LazyFunction
+    account: LazyFunction
+    outcome: LazyFunction
+    model: LazyFunction
+    histories: LazyFunction
+    exported: LazyFunction
+    messages: str
+    commands: Mapping[str, LazyFunction]
+
+
+class WrongKind(MeshFileError):
+    """The file is of a kind that is not served here; `needed` says which is, in words."""
+
+    def __init__(self, path: Path, kind: FileKind[Any], needed: str) -> None:
+        self._described, self._needed = f"{path} describes {kind.words}", needed
+        super().__init__([f"{self._described}: must be {needed}"])
+
+    def of_command(self, command: str) -> UsageError:
+        """Return the line for whoever has called the command."""
+        return UsageError(f"`{command}` needs {self._needed}; {self._described}.")
+
+
+def serve(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) -> None:
+    """Do a command with a file, as its kind does it. Raises WrongKind if it does not."""
+    place = file.kind.commands.get(command)
+    if place is None:
+        raise WrongKind(file.path, file.kind, "another kind of mesh file")
+    place(file, *arguments, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads the parts of one mesh file and collects every mistake. `secrets`: their files are here."""
+
+    environment: Mapping[str, str]
+    secrets: bool = True
+    wrong: list[str] = field(default_factory=list)
+
+    def attempt(self, read: Callable[[], T]) -> T | None:
+        """Return the result of `read`, or None after mistakes."""
+        try:
+            return read()
+        except MeshFileError as error:
+            self.wrong.extend(error.lines)
+            return None
+
+    def note(self, problems: list[Problem]) -> None:
+        """Add mistakes."""
+        self.wrong.extend(problem.line for problem in problems)
+
+    def parts(self, path: Path, kinds: Sequence["FileKind[Any]"]) -> tuple["FileKind[Any]", dict[str, Any]]:
+        """Return the file's kind, and its parts: that with the own parts is a mapping.
+
+        Missing others are None.
+        """
+        tree = read_yaml(path)
+        if not isinstance(tree, dict) or "mesh" not in tree:
+            raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
+        kind = _kind_of(tree["mesh"], kinds)
+        part = kind.part
+        allowed = ("mesh", part, "brokers", "held_out")
+        unknown = [key for key in tree if key not in allowed]
+        self.note([Problem(str(path), (key,), f"unknown key: {one_of(allowed, key)}") for key in unknown])
+        owns = tree.get(part)
+        if not isinstance(owns, dict | None):
+            self.note([Problem(str(path), (part,), "must be a mapping from names to own parts", owns)])
+            owns = None
+        return kind, {key: tree.get(key) for key in allowed} | {part: owns or {}}
+
+    def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
+        """Return the settings in `tree`, at `path` of the file. Raises MeshFileError."""
+        return self.adapted(TypeAdapter(kind), tree, file, path)
+
+    def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
+        """Return what `kind` reads, as `validated` does."""
+        context = {"folder": file.parent, "environment": self.environment, "secrets": self.secrets}
+        try:
+            return kind.validate_python(tree, context=context)
+        except ValidationError as error:
+            wrong = problems(str(file), path, tree, error)
+        raise MeshFileError(problem.line for problem in wrong)
+
+    def own(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
+        """Return an own part, which may be in its own file. Raises MeshFileError."""
+        if isinstance(tree, str):
+            file, path = file.parent / tree, ()
+            tree = read_yaml(file)
+        if isinstance(tree, dict) and "source" in tree:
+            tree = tree | {"source": self._with_schema(tree["source"], file, (*path, "source"))}
+        return self.validated(kind, tree, file, path)
+
+    def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
+        """Return the held-out file's settings. Raises MeshFileError."""
+        kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
+        return self.adapted(kind, self._with_schema(tree, file, ("held_out",)), file, ("held_out",))
+
+    def _with_schema(self, source: object, file: Path, path: tuple[str, ...]) -> object:
+        """Return the source, at `path` of the file, with the path of a schema replaced by the schema."""
+        if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
+            return source
+        schema_file = Path(os.path.normpath(file.parent / source["schema"]))
+        try:
+            read_small(schema_file)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
+            raise MeshFileError(
+                [Problem(str(file), (*path, "schema"), reason, source["schema"]).line]
+            ) from None
+        return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
+
+
+def read_file(
+    path: Path,
+    kinds: Sequence[FileKind[F]],
+    among: Sequence[FileKind[Any]],
+    environment: Mapping[str, str] | None,
+    *,
+    secrets: bool,
+    code: Iterable[str],
+) -> F:
+    """Read a mesh file that is `among` all kinds, and of one of `kinds`.
+
+    Raises MeshFileError with every mistake found, one line each; WrongKind alone for one of another kind.
+    """
+    allowed = Code.of(str(path), code)
+    reader = FileReader(os.environ if environment is None else environment, secrets)
+    actual, tree = reader.parts(path, among)
+    kind = next((kind for kind in kinds if kind is actual), None)
+    if kind is None:
+        raise WrongKind(path, actual, " or ".join(kind.words for kind in kinds))
+    mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
+    owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
+    read = {
+        name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name)))
+        for name, part in owns.items()
+    }
+    parts = {name: part for name, part in read.items() if part is not None}
+    held_out, common = None, None
+    if tree["held_out"] is not None:
+        held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
+    if tree["brokers"] is not None:
+        common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
+    absent = {name: str(path.parent / part) for name, part in tree[kind.part].items() if name not in owns}
+    file = None if mesh is None else kind.file(path, mesh, parts, absent, held_out, common, allowed)
+    if file is not None:
+        reader.note(kind.shared_problems(str(path), file.resolved))
+        reader.note(kind.own_problems(str(path), mesh, tuple(tree[kind.part]), parts, held_out))
+    if reader.wrong or file is None:
+        raise MeshFileError(told_once(reader.wrong))
+    return file
+
+
+def _kind_of(mesh: object, among: Sequence[FileKind[Any]]) -> FileKind[Any]:
+    """Return the kind that the shared part says. An unknown one is read as one that has a key."""
+    key = mesh.get("kind") if isinstance(mesh, dict) else None
+    by_key = {kind.key: kind for kind in among}
+    return by_key.get(key) or next(kind for kind in among if kind.key is not None)
+
+
+def _is_elsewhere(path: Path, own: object) -> bool:
+    return isinstance(own, str) and not (path.parent / own).exists()
