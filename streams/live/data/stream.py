@@ -63,17 +63,20 @@ class DataStream:
         self._loop, self._closed = asyncio.get_running_loop(), closed
         return Start(self.topic, position, self._collector, lambda: self.over)
 
-    async def take(self, arrival: Arrival[bytes]) -> None:
-        """Take a record; wait until there is room for the next. Raises DataFailed."""
-        if self.over:
-            return
-        try:
-            blocked = self._collector.add(arrival)
-        except Exception as error:  # noqa: BLE001 # Faust would log its text, which may hold a record
-            raise DataFailed(f"{self.topic}: a record could not be taken: {type(error).__name__}") from None
-        if blocked:
-            await self._room.wait()
-            self._room.clear()
+    async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
+        """Take a fetch's records; after each wait until there is room for the next. Raises DataFailed."""
+        for arrival in arrivals:
+            if self.over:
+                return
+            try:
+                blocked = self._collector.add(arrival)
+            except Exception as error:  # noqa: BLE001 # Faust would log its text, which may hold a record
+                raise DataFailed(
+                    f"{self.topic}: a record could not be taken: {type(error).__name__}"
+                ) from None
+            if blocked:
+                await self._room.wait()
+                self._room.clear()
 
     async def expire(self) -> None:
         """Close slots empty whose time-out is over."""
