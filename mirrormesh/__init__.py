@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from streams.public.account import Account
     from streams.public.owner_account import OwnerAccount
     from streams.public.standings import budget
-    from streams.tools.model.of_run import run_model
     from streams.tools.model.predicting import PredictionWriter, predict
-    from streams.tools.model.writing import write_model
+    from streams.tools.model.writing import run_model, write_model
     from streams.tools.tuning.forecasting import Worth, forecast
 
 __all__ = [
@@ -72,8 +71,7 @@ _MODULES = {
     "streams.public.account": ("Account",),
     "streams.public.owner_account": ("OwnerAccount",),
     "streams.public.standings": ("budget",),
-    "streams.tools.model.of_run": ("run_model",),
-    "streams.tools.model.writing": ("write_model",),
+    "streams.tools.model.writing": ("run_model", "write_model"),
     "streams.tools.tuning.forecasting": ("Worth", "forecast"),
     "streams.tools.model.predicting": ("PredictionWriter", "predict"),
 }

@@ -8,8 +8,7 @@ from experiments.harness.study import Measured
 from nodes.values import FloatArray
 from streams.mesh.settings.mesh import MeshSettings
 from streams.tools.tuning.pilot import Pilot
-from streams.tools.tuning.trials import Setting, Trials
-from streams.tools.tuning.walk import best, walk
+from streams.tools.tuning.trials import Setting, Trials, best, walk
 
 PILOT_SEED = 1_000_003
 """Of pilots and of their noise; runs that are reported have small seeds."""

@@ -13,7 +13,7 @@ from streams.tools.broker.broker import DEFAULT_PORT, Broker
 from streams.tools.broker.broker import start as start_broker
 from streams.tools.broker.broker import status as broker_status
 from streams.tools.broker.broker import stop as stop_broker
-from streams.tools.broker.certificates import certify
+from streams.tools.broker.folder import certify
 from streams.tools.broker.java import BrokerError, BrokerMisused
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)

@@ -28,16 +28,14 @@ from streams.public.star_sight import look
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop
-from streams.terminal.collaboration import facts, headline, of_own, result, spending, warnings
+from streams.terminal.collaboration import facts, headline, of_own, parties_table, result, spending, warnings
+from streams.terminal.collaboration import line as status_line
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts, say_promises
-from streams.terminal.star_view import line as status_line
-from streams.terminal.star_view import parties_table
 from streams.terminal.wording import listed, shared
 from streams.tools.feed.feed_set import feed_set
 from streams.tools.feed.feed_source import FeedOptions
-from streams.tools.model.star import learner_model, star_model
-from streams.tools.model.writing import model_paths, write_model
+from streams.tools.model.writing import learner_model, model_paths, star_model, write_model
 from streams.tools.up.programs import Options
 from streams.tools.up.star import run_star
 

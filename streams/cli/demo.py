@@ -19,8 +19,7 @@ from streams.mesh.file import MeshFile, load
 from streams.records.localisation import sensor, target_path
 from streams.terminal.demo_view import DemoProgress, shown
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
-from streams.terminal.report import say, say_promises
-from streams.terminal.tables import table
+from streams.terminal.report import say, say_promises, table
 from streams.terminal.wording import counted, epsilon_words
 
 SERIES = "series.csv"

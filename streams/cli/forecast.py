@@ -19,12 +19,10 @@ from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
-from streams.terminal.report import say, say_facts
-from streams.terminal.tables import table
+from streams.terminal.report import say, say_facts, table
 from streams.terminal.wording import counted
-from streams.tools.tuning.constants import Constants
 from streams.tools.tuning.estimate import RUNS, Estimate
-from streams.tools.tuning.forecasting import Fewer, Worth, constants_of, fewer, worth
+from streams.tools.tuning.forecasting import Constants, Fewer, Worth, constants_of, fewer, worth
 
 WhatIfOption = Annotated[
     list[str] | None,

@@ -19,13 +19,66 @@ from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.records.faults import FaultCounts
+from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
-from streams.terminal.run_end import starved, too_short, what_ended, why_nothing
+from streams.terminal.wording import counted, listed
 from streams.tools.model.writing import mesh_model, model_paths, write_model
+
+# Words the reason why a run in one process ended.
+
+
+def starved(local: LocalRun) -> list[str]:
+    """Return the nodes whose records did not fill one more slot: they ended the run."""
+    return [name for name, node in local.mesh.nodes.items() if node.starved]
+
+
+def too_short(local: LocalRun, file: MeshFile) -> list[str]:
+    """Return a line for each source that holds fewer records than one slot; for a new run without a round."""
+    lines: list[str] = []
+    least = file.mesh.slots.size
+    for name in starved(local):
+        if not local.recorder.nodes[name].rounds:
+            allowed = (
+                f"has {counted(local.unread(name), 'record')}: must have at least {least:,}, to fill one slot"
+            )
+            lines += file.refuse(("nodes", name, "source"), allowed).lines
+    return lines
+
+
+def why_nothing(local: LocalRun) -> str:
+    """Return why no round was run."""
+    if local.mesh.done:
+        return "No round was run: the run had ended before."
+    if starved(local):
+        return f"No round was run: of {', '.join(starved(local))} fewer records are left than one slot holds."
+    return "No round was run: the nodes could not go on from their journals."
+
+
+def what_ended(local: LocalRun, file: MeshFile) -> str:
+    """Return which nodes have no full slot left, and how many records the others have not learnt from.
+
+    Only files are read for that: a pipe may not end, nor standard input, a generator or an own source.
+    """
+    unread = []
+    for name in file.mesh.nodes:
+        path = getattr(file.own(name).source, "path", None)
+        if name in starved(local) or not Path(path or "-").is_file():
+            continue
+        try:
+            number = local.unread(name)
+        except MeshFileError:  # the rest of the file is damaged
+            unread.append(f"{name} unknown")
+            continue
+        more = "over " if number > MOST_COUNTED else ""
+        unread.append(f"{name} {more}{min(number, MOST_COUNTED):,}")
+    has = "has" if len(starved(local)) == 1 else "have"
+    rest = f"; unread: {listed(unread)}" if unread else ""
+    return f"{listed(starved(local))} {has} no full slot left{rest}."
+
 
 OutputOption = Annotated[
     Path | None,

@@ -14,7 +14,7 @@ from streams.live.live_nodes import LiveNodes
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
-from streams.metrics.together import together
+from streams.metrics.registry import together
 from streams.runtime.liveness import Liveness
 from streams.runtime.process import Failed, LogCut, Stop
 

@@ -13,8 +13,7 @@ from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.private import DataCounts, PrivateFigures
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
-from streams.metrics.shared import SharedFigures
-from streams.metrics.timing import Timing
+from streams.metrics.shared import SharedFigures, Timing
 
 
 class NodeMetrics:

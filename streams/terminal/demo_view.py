@@ -15,8 +15,7 @@ from rich.text import Text
 from nodes.values import FloatArray
 from streams.local.run import LocalRun
 from streams.local.tracking import distances
-from streams.terminal.report import say
-from streams.terminal.tables import Fitting, table
+from streams.terminal.report import Fitting, say, table
 
 # What the demo's views show: the state of a run beside the target's way.
 

@@ -28,7 +28,7 @@ from nodes.losses.losses import Squared
 from nodes.privacy.unprotected import Unprotected
 from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
-from streams.terminal.tables import table
+from streams.terminal.report import table
 from topology.graph import ring
 from topology.keyed import generator
 from topology.schedules import FixedSchedule

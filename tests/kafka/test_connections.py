@@ -11,7 +11,7 @@ from streams.bus.admin import Admin
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import stop
-from streams.tools.broker.certificates import certify
+from streams.tools.broker.folder import certify
 from tests.support.brokers import started
 from tests.support.certificates import Authority, encrypted
 from tests.support.data_streams import DataTopic, live_stream

@@ -11,7 +11,7 @@ from streams.bus.users import UserAdmin
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import auditor_user, scheduler_user
-from streams.tools.broker.certificates import certify
+from streams.tools.broker.folder import certify
 from tests.kafka.test_quota import sent
 from tests.support.commands import Commands
 from tests.support.kafka import bus_of, until

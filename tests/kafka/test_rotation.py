@@ -8,7 +8,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from streams.bus.bus import BusError
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.tools.broker.certificates import certify
+from streams.tools.broker.folder import certify
 from tests.kafka.test_equality import equal
 from tests.kafka.test_rolling_restart import begun, each_round_of_each_node, restarted
 from tests.support.brokers import Client

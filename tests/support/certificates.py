@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from streams.tools.broker.certificates import Pair, issued
+from streams.tools.broker.folder import Pair, issued
 
 DAY = 86_400
 

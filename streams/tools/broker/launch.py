@@ -14,8 +14,16 @@ import subprocess
 import time
 from pathlib import Path
 
-from streams.tools.broker.certificates import ensure_certificates
-from streams.tools.broker.folder import ADMIN, CONTROLLER, SASL_TLS, TLS, BrokerIdentity, Folder, write_secret
+from streams.tools.broker.folder import (
+    ADMIN,
+    CONTROLLER,
+    SASL_TLS,
+    TLS,
+    BrokerIdentity,
+    Folder,
+    ensure_certificates,
+    write_secret,
+)
 from streams.tools.broker.java import BrokerError, BrokerMisused, kafka_command
 
 # the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as

@@ -3,21 +3,24 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from nodes.collaboration.messages import QueryRecord
 from nodes.decimals import rounded_up
 from nodes.values import Consensus, FloatArray
 from streams.ledger import Promise, known_spends, promises_of
 from streams.local.results import save_whole, write_whole
+from streams.local.star_outcome import CollaborationOutcome
 from streams.local.summary import Summary
-from streams.mesh.file import MeshFile
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
+from streams.state.learner_journal import LearnerJournal
 from streams.state.spends_topic import written
 
 _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
@@ -165,3 +168,88 @@ def mesh_model(file: MeshFile, summary: Summary) -> Model:
         rounds=min(node.averaged for node in summary.nodes),
         averaged=AVERAGED,
     )
+
+
+# Makes the model of a collaboration, from the learner's newest record.
+
+_AVERAGED = {
+    "averaged": "Algorithm 2's average of theta over the queries",
+    "strongly-convex": "Algorithm 1's last theta, which averages nothing",
+}
+
+
+def star_model(file: CollaborationFile, found: CollaborationOutcome) -> Model:
+    """Return the model: `newest` is theta after `round` queries, `average` the algorithm's result."""
+    return _model(file, found.record, {name: owner.promise for name, owner in found.owners.items()})
+
+
+def _model(file: CollaborationFile, record: QueryRecord, promised: Mapping[str, Promise]) -> Model:
+    mesh, queries = file.mesh, record.number - 1
+    return Model(
+        format=FORMAT,
+        mesh=mesh.name,
+        run=mesh.run,
+        round=queries,
+        nodes=len(mesh.owners),
+        rounds=queries,
+        averaged=_AVERAGED[mesh.algorithm.name],
+        algorithm=mesh.algorithm.name,
+        loss=mesh.loss,
+        dimension=mesh.dimension,
+        source=source_of([file.held_out, *(owner.source for owner in file.owners.values())]),
+        guarantee=weakest(promised),
+        newest=tuple(record.parameters.tolist()),
+        average=tuple(record.average.tolist()),
+    )
+
+
+def learner_model(file: CollaborationFile, state: Path) -> Model:
+    """Return the model in the learner's journal. Raises JournalError: none, another's, or nothing learnt."""
+    path = StateFolder(state).journal(file.mesh.learner)
+    with LearnerJournal.read(path) as journal:
+        life, records = journal.life, journal.records(1)
+    if (life.run, life.node, life.digest) != (file.mesh.run, file.mesh.learner, file.digest()):
+        raise JournalError(f"{path} is of another learner, run or settings than {file.mesh.run}'s")
+    if not records or records[-1].number == 1:
+        raise JournalError(f"{path}: no query is over yet, so there is no model")
+    return _model(file, records[-1], promises_of(file, known_spends(file, file.mesh.owners, state)))
+
+
+# Makes the model of a run in this process, of either kind of mesh file.
+
+
+@overload
+def run_model(file: MeshFile, result: Summary, /) -> Model: ...
+
+
+@overload
+def run_model(file: CollaborationFile, result: CollaborationOutcome, /) -> Model: ...
+
+
+def run_model(file: AnyFile, result: Summary | CollaborationOutcome, /) -> Model:
+    """Return the model that a run has learnt.
+
+    Of a mesh: the means of the nodes' last decisions and of their averages, which the run's scores measure,
+    from `outcome.summary`. Of a collaboration: the last theta and the algorithm's result, from `outcome`.
+    Raises TypeError for the result of the other kind.
+    """
+    model: Model = file.kind.model(file, result)
+    return model
+
+
+def nodes_model(file: MeshFile, result: object) -> Model:
+    """Return the model of a mesh of nodes. Raises TypeError for what no run of it gives."""
+    if not isinstance(result, Summary):
+        raise _not_of_run(file, result)
+    return mesh_model(file, result)
+
+
+def collaboration_model(file: CollaborationFile, result: object) -> Model:
+    """Return the model of a collaboration. Raises TypeError for what no run of it gives."""
+    if not isinstance(result, CollaborationOutcome):
+        raise _not_of_run(file, result)
+    return star_model(file, result)
+
+
+def _not_of_run(file: AnyFile, result: object) -> TypeError:
+    return TypeError(f"a {type(result).__name__} is not what a run of a {type(file).__name__} gives")

@@ -10,8 +10,7 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName, NodeOverrides
 from streams.mesh.settings.yaml_file import read_yaml
-from streams.tools.tuning.trials import Measured, Setting, Trials, tilted
-from streams.tools.tuning.walk import BETTER, best, walk
+from streams.tools.tuning.trials import BETTER, Measured, Setting, Trials, best, tilted, walk
 
 PURE: Final[tuple[MechanismName, ...]] = ("laplace", "l2-sphere")
 WITH_DELTA: Final[tuple[MechanismName, ...]] = ("gaussian", "gaussian-bisr")

@@ -14,8 +14,8 @@ from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
+from streams.terminal.collaboration import line
 from streams.terminal.report import say, say_promises
-from streams.terminal.star_view import line
 from streams.terminal.wording import counted, listed
 from streams.tools.up.brokers import StartedBroker, ensure_brokers
 from streams.tools.up.children import Child, end_all

@@ -1,7 +1,6 @@
 import pytest
 
-from streams.tools.broker.certificates import ensure_certificates
-from streams.tools.broker.folder import Folder
+from streams.tools.broker.folder import Folder, ensure_certificates
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streams.bus.bus import Stored
-from streams.tools import dead_letters
+from streams.cli import deadletters
 from tests.support.meshes import changed, written
 
 BROKERS = {"mesh": {"servers": "one:9092"}, "data": {"servers": "two:9092"}}
@@ -44,16 +44,16 @@ def path(tmp_path):
 
 def test_what_is_no_letter_is_listed_as_such(call, path, monkeypatch):
     records = [Stored(offset, value, 0.0) for offset, value in enumerate(NO_LETTERS)]
-    monkeypatch.setattr(dead_letters, "reached", lambda _: Logs(records))
+    monkeypatch.setattr(deadletters, "reached", lambda _: Logs(records))
     outcome = call("deadletters", path, "a")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.count(dead_letters.BROKEN) == 2 * len(NO_LETTERS)
+    assert outcome.out.count(deadletters.BROKEN) == 2 * len(NO_LETTERS)
 
 
 @pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63)])
 def test_a_time_that_no_calendar_has_is_said_in_words(call, path, monkeypatch, milliseconds):
     records = [Stored(0, b"7", milliseconds / 1e3)]
-    monkeypatch.setattr(dead_letters, "reached", lambda _: Logs(records))
+    monkeypatch.setattr(deadletters, "reached", lambda _: Logs(records))
     outcome = call("deadletters", path, "a")
     assert (outcome.code, outcome.err) == (0, "")
     assert "at no time that a calendar has" in outcome.out

@@ -9,10 +9,10 @@ from threading import Event, Thread
 
 import pytest
 
+from streams.cli import run as run_module
 from streams.mesh.file import load
 from streams.records import slot_feed
 from streams.state.journal import SqliteJournal
-from streams.terminal import run_end
 from tests.support.terminal import pretend
 
 CSV_NODES = """
@@ -200,7 +200,7 @@ def test_the_rest_of_a_pipe_is_not_waited_for(call, mesh, tmp_path):
 
 def test_only_so_many_unread_records_are_counted(call, mesh, tmp_path, monkeypatch):
     monkeypatch.setattr(slot_feed, "MOST_COUNTED", 10)
-    monkeypatch.setattr(run_end, "MOST_COUNTED", 10)
+    monkeypatch.setattr(run_module, "MOST_COUNTED", 10)
     classifying(mesh, tmp_path, lengths=(30, 5, 16))
     assert "unread: a over 10, c 10." in call("run", mesh).out
 

@@ -15,8 +15,8 @@ from prometheus_client import (
 )
 from prometheus_client.openmetrics.exposition import generate_latest as as_openmetrics
 
-from streams.metrics import series
 from streams.metrics.catalogue import SharedMetric
+from streams.metrics.registry import SECONDS as LIMITS
 from streams.metrics.registry import SharedRegistry
 
 SECONDS = (0.0, 0.0005, 0.001, 0.0011, 0.02, 1.0, 29.9, 30.0, 31.0, 1e9)
@@ -36,7 +36,7 @@ def of_the_library():
     given_up = made(Counter, SharedMetric.GIVEN_UP, "b")
     given_up.inc(3)
     made(Gauge, SharedMetric.EDGES_ON).set(2)
-    histogram = made(Histogram, SharedMetric.INTERVAL, buckets=series.SECONDS)
+    histogram = made(Histogram, SharedMetric.INTERVAL, buckets=LIMITS)
     for seconds in SECONDS:
         histogram.observe(seconds)
     return registry

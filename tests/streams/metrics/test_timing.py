@@ -3,7 +3,7 @@
 import pytest
 
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
-from streams.metrics.timing import Timing, told, told_between
+from streams.metrics.shared import Timing, told, told_between
 from tests.support.metrics import shown
 
 WAITS = {"neighbour": SharedRegistry, "plan": SharedRegistry, "data": PrivateRegistry}

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from streams.terminal.tables import table
+from streams.terminal.report import table
 
 HEADINGS = ("node", "rounds", "regret/T", "epsilon\nof a record", "epsilon\nof the stream", "malformed")
 ROWS = [("bank-a", "2,000", "0.1234", "1", "2,000", "12"), ("bank-b", "1", "-3.1", "none", "none", "0")]

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from streams.tools.tuning.trials import Setting
-from streams.tools.tuning.walk import MOST, best, walk
+from streams.tools.tuning.trials import MOST, Setting, best, walk
 
 START = Setting(1.0, 1.0, 4)
 
