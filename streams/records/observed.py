@@ -35,9 +35,13 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the records' observations, in order; a bad record is absent in its place.
 
-    Total for any decoder: if the whole slot fails, each record is tried alone; those that raise are absent.
+    A slot of ordinary records is decoded at once, to the same bits. Total for any decoder: if the whole
+    slot fails, each record is tried alone; those that raise are absent.
     """
     try:
+        arrays = decoder.at_once(values) if isinstance(decoder, SchemaDecoder) else None
+        if arrays is not None and arrays[1] is not None:
+            return Observations(arrays[0], arrays[1], np.ones(len(values), dtype=np.bool_))
         return _together([decoder.decode(value) for value in values], decoder)
     except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
         return _together([_alone(value, decoder) for value in values], decoder)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.values import FloatArray, IntArray
@@ -12,6 +12,8 @@ from streams.records.faults import UNKNOWN, Fault
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 _LEAST, _EACH = 1 << 14, 64
+CHUNK = 256
+"""Records of a file that are decoded together: more of them bring nothing."""
 
 
 class RawRecord(NamedTuple):
@@ -63,6 +65,9 @@ class Decoder(Protocol):
         Only `streams.records.sparse.LibsvmDecoder` gives sparse features; all others give arrays.
         """
 
+    def decode_each(self, values: Sequence[bytes]) -> Sequence[Decoded | None]:
+        """Return `decode` of each record."""
+
     def fault(self, value: bytes) -> Fault:
         """Return why a record does not decode: a second look at one for which `decode` gives None."""
 
@@ -81,6 +86,10 @@ class TotalDecoder(ABC, Generic[R_co]):
     def decode(self, value: bytes) -> tuple[R_co, float] | None:
         """Return (features (d,), label), both finite; None for a record without them."""
         return self._total(self._decoded, value)
+
+    def decode_each(self, values: Sequence[bytes]) -> Sequence[tuple[R_co, float] | None]:
+        """Return `decode` of each record."""
+        return [self.decode(value) for value in values]
 
     def fault(self, value: bytes) -> Fault:
         """Return why a record does not decode: a second look at one for which `decode` gives None."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError, meant
 from streams.mesh.settings.node import FileSettings
-from streams.records.decoder import Fields, SchemaDecoder, csv_fields, csv_row, json_fields
+from streams.records.decoder import CsvFields, Fields, SchemaDecoder, csv_row, json_fields
 from streams.records.lines import lines
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
 
@@ -131,7 +131,7 @@ def _of_columns(
     needed: Iterable[str] | None,
 ) -> SchemaDecoder:
     _check_columns(file, settings, path, columns, where, needed)
-    return _decoder(file, settings, csv_fields(columns), columns)
+    return _decoder(file, settings, CsvFields(columns), columns)
 
 
 def _check_columns(

@@ -34,7 +34,7 @@ from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import LABELS, Reading, Readings, sensor
 from streams.records.own import OwnDecoder
-from streams.records.record import Decoder, RawRecord, in_order_of_time, moved
+from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, in_order_of_time, moved
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
@@ -135,13 +135,14 @@ def decoded(
     """
     lines, decoder = opened_records(file, settings, path)
     counts = FaultCounts() if counts is None else counts
-    pairs = []
+    pairs = list[tuple[FloatArray | SparseRow, float]]()
     timed = by_time(file.mesh)
-    for value in ordered(lines, 0, shuffle=False, take=settings.take, by_time=timed):
-        pair = decoder.decode(value)
-        counts.add(None if pair is not None else decoder.fault(value))
-        if pair is not None:
-            pairs.append(pair)
+    values = ordered(lines, 0, shuffle=False, take=settings.take, by_time=timed)
+    while chunk := list(islice(values, CHUNK)):
+        for value, pair in zip(chunk, decoder.decode_each(chunk), strict=True):
+            counts.add(None if pair is not None else decoder.fault(value))
+            if pair is not None:
+                pairs.append(pair)
     if not pairs:
         counts_text = f": {counts}" if counts.malformed else ""
         refusal = file.refuse(

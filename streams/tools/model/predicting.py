@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import EMPTY, MISSING, FaultCounts
+from streams.records.record import CHUNK
 from streams.records.schema_files import Refuser, records_to_predict
 
 # Decides on a class of two by a threshold, and counts what that finds.
@@ -244,10 +246,11 @@ def predictions(
     parts, ids, left_out = [], [], LeftOutRecords()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)
-    for line in lines:
-        parts.append(decoder.parts(line))
-        left_out.add(line, parts[-1], decoder)
-        ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
+    while chunk := list(islice(lines, CHUNK)):
+        for line, line_parts in zip(chunk, decoder.parts_of(chunk), strict=True):
+            parts.append(line_parts)
+            left_out.add(line, line_parts, decoder)
+            ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
     readable = [(features, label) for features, label in parts if features is not None]
     if not readable:
         reason = f": {left_out.records}" if parts else ""

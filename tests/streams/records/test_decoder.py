@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.mesh.settings.schema import SchemaSettings
-from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
+from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 
 COLUMNS = ("age", "job", "town", "pay", "at")
 TREE = {
@@ -29,7 +29,7 @@ def schema(**changes):
 
 
 def csv_decoder(**changes):
-    return SchemaDecoder(schema(**changes), csv_fields(COLUMNS))
+    return SchemaDecoder(schema(**changes), CsvFields(COLUMNS))
 
 
 def decoded(decoder, value):
@@ -98,7 +98,7 @@ def test_a_long_row_is_scaled_to_the_norm_and_a_short_one_stays():
     line = b"100,cook,Ulm,>50K,7"
     assert decoded(short, line) == decoded(csv_decoder(), line)
     np.testing.assert_allclose(decoded(long, line)[0], np.array(decoded(short, line)[0]) / 2, rtol=1e-15)
-    huge = SchemaDecoder(schema(features={"age": "number"}, intercept=False, norm=1), csv_fields(COLUMNS))
+    huge = SchemaDecoder(schema(features={"age": "number"}, intercept=False, norm=1), CsvFields(COLUMNS))
     assert decoded(huge, b"1e308,cook,Ulm,>50K,7")[0] == [1.0]
     assert decoded(huge, b"0,cook,Ulm,>50K,7")[0] == [0.0]
 
@@ -113,7 +113,7 @@ def test_timestamps_are_seconds_or_times_with_a_zone():
 
 
 def test_the_truth_is_finite_numbers_whatever_the_rest_of_the_record_is():
-    decoder = SchemaDecoder(schema(truth=["v", "u"]), csv_fields((*COLUMNS, "u", "v")))
+    decoder = SchemaDecoder(schema(truth=["v", "u"]), CsvFields((*COLUMNS, "u", "v")))
     assert decoder.truth(b"25,cook,Ulm,>50K,7,1.5,-2").tolist() == [-2, 1.5]
     assert decoder.truth(b"?,?,?,?,?,1.5,-2").tolist() == [-2, 1.5]
     for said in (b"1.5,", b"1.5,x", b"nan,1", b"inf,1", b"1e999,1", b"1.5", b"1,2,3"):
@@ -136,7 +136,7 @@ def test_where_no_truth_is_named_there_is_none():
 
 
 def test_the_truth_changes_nothing_of_what_is_learnt():
-    with_truth = SchemaDecoder(schema(truth=["u"], norm=1), csv_fields((*COLUMNS, "u")))
+    with_truth = SchemaDecoder(schema(truth=["u"], norm=1), CsvFields((*COLUMNS, "u")))
     assert decoded(with_truth, b"25,cook,Ulm,>50K,7,9") == decoded(csv_decoder(norm=1), b"25,cook,Ulm,>50K,7")
     assert decoded(with_truth, b"25,cook,Ulm,>50K,7,?") == decoded(with_truth, b"25,cook,Ulm,>50K,7,9")
 
@@ -214,7 +214,7 @@ CELLS = st.one_of(
     | st.lists(st.text(max_size=4), max_size=6).map(lambda row: ",".join(row).encode())
 )
 def test_whatever_the_bytes_are_a_record_is_finite_or_none(value):
-    for fields in (json_fields, csv_fields((*COLUMNS, "u"))):
+    for fields in (json_fields, CsvFields((*COLUMNS, "u"))):
         decoder = SchemaDecoder(schema(norm=1, truth=["u"]), fields)
         found = decoder.decode(value)
         said = decoder.truth(value)

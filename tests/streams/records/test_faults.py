@@ -6,7 +6,7 @@ import random
 import pytest
 
 from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
-from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
+from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.faults import UNKNOWN, Fault, FaultCounts
 from streams.records.sources import decoder
 from streams.records.sparse import LibsvmDecoder
@@ -65,7 +65,7 @@ def of_schema(fields, **changes):
     return SchemaDecoder(SchemaSettings.model_validate(SCHEMA | changes), fields)
 
 
-CSV = of_schema(csv_fields(("amount", "shop", "fraud", "at")))
+CSV = of_schema(CsvFields(("amount", "shop", "fraud", "at")))
 
 
 @pytest.mark.parametrize(("value", "said"), BAD_CSV.items())
@@ -107,14 +107,14 @@ def test_a_label_of_other_kinds():
 @pytest.mark.parametrize("kind", ["hour", "weekday"])
 @pytest.mark.parametrize(("value", "said"), [(line, said) for line, said in TIMES.items() if b",ok," in line])
 def test_the_hour_or_weekday_of_what_is_no_time(kind, value, said):
-    found = of_schema(csv_fields(("amount", "shop", "fraud", "at")), features={"at": {kind: "UTC"}})
+    found = of_schema(CsvFields(("amount", "shop", "fraud", "at")), features={"at": {kind: "UTC"}})
     assert found.decode(value) is None
     assert str(found.fault(value)) == said
 
 
 def test_other_kinds_of_columns():
     features = {"a": {"log": [1, 9]}, "b": {"buckets": [1]}, "at": {"hour": "UTC"}}
-    found = of_schema(csv_fields(("a", "b", "fraud", "at")), features=features)
+    found = of_schema(CsvFields(("a", "b", "fraud", "at")), features=features)
     for line, said in (
         (b"x,1,ok,1", "a: not a number"),
         (b"-1,nan,ok,1", "b: not finite"),

@@ -9,7 +9,7 @@ import pytest
 
 from nodes.sparse import SparseRows
 from streams.mesh.settings.schema import CsrSettings, SchemaSettings
-from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
+from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.observed import observed, truth
 from streams.records.sources import decoder
 from streams.records.sparse import csr_lines
@@ -128,7 +128,7 @@ ROW = {"amount": 12.5, "age": 30, "at": "2026-03-08T07:30:00Z", "day": 177295320
 def test_nor_does_one_of_any_kind_of_column(kind):
     csv_line = ",".join(map(str, ROW.values())).encode()
     usual, fields = {
-        "csv": (csv_line, csv_fields(tuple(ROW))),
+        "csv": (csv_line, CsvFields(tuple(ROW))),
         "json": (json.dumps(ROW).encode(), json_fields),
     }[kind]
     read = SchemaDecoder(SchemaSettings.model_validate(WIDE), fields)

@@ -7,7 +7,7 @@ from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.mesh.settings.schema import SchemaSettings
-from streams.records.decoder import SchemaDecoder, csv_fields
+from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 
@@ -81,7 +81,7 @@ TRACKED = SchemaDecoder(
     SchemaSettings.model_validate(
         {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u", "v"]}
     ),
-    csv_fields(("x", "y", "u", "v")),
+    CsvFields(("x", "y", "u", "v")),
 )
 
 

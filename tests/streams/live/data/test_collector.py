@@ -13,7 +13,7 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.live.data.collector import AHEAD, REFILL, SlotCollector
 from streams.mesh.settings.schema import SchemaSettings
-from streams.records.decoder import SchemaDecoder, csv_fields
+from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from tests.support.collectors import Digits, Side, arrival, position_of, seen
@@ -22,7 +22,7 @@ from tests.support.collectors import Digits, Side, arrival, position_of, seen
 def test_a_slot_says_the_truth_of_its_last_record():
     closed = []
     columns = {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u"]}
-    decoder = SchemaDecoder(SchemaSettings.model_validate(columns), csv_fields(("x", "y", "u")))
+    decoder = SchemaDecoder(SchemaSettings.model_validate(columns), CsvFields(("x", "y", "u")))
     collector = SlotCollector(lambda: CountSlots(2), decoder, None, closed.append, lambda: None)
     for offset, value in enumerate((b"1,2,3", b"1,2,4")):
         collector.add(arrival(offset, value=value))
