@@ -27,8 +27,9 @@ MOST_COUNTED = 1_000_000
 class RecordCounts:
     """Counts of one process: the records that it read, with their faults, and those that entered no slot.
 
-    `untimed` have no time that can be read: they have that fault too. `late` lie before the first slot, and
-    `overfull` were more than their slot holds.
+    `read` has all records up to the end of the last slot closed, whether a slot has them or not. `untimed`
+    have no time that can be read: they have that fault too. `late` lie before the first slot, and `overfull`
+    were more than their slot holds.
     """
 
     read: FaultCounts = field(default_factory=FaultCounts)
@@ -85,6 +86,7 @@ class SlotFeed:
         self._slots = slots()
         self._at: int | None = None
         self._read_to = 0  # the slot of the last record, by time
+        self._unsettled: list[tuple[int, int, bytes]] = []  # by time: slot, offset and value
         self._position: DataPosition | None = None  # after the last slot closed
         self._counts = RecordCounts()
 
@@ -99,6 +101,7 @@ class SlotFeed:
         if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
             self._slots, self._read_to = self._new_slots(), 0
             self._at = first
+            self._unsettled.clear()
         self._log.trim(first)
         self._slots.open(opened.round)
         while not self._complete(opened.round):
@@ -113,11 +116,14 @@ class SlotFeed:
                 self._read_to = self._slots.round_of(timestamp)
                 if record.timestamp is None:
                     self._untimed(record.value)
+                else:
+                    self._unsettled.append((self._read_to, self._at, record.value))
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
         observations = observed(closed.values, self._decoder)
         self._count(closed, observations)
+        self._count_dropped(closed)
         return slot_closed(closed, observations, self._decoder)
 
     def _count(self, closed: ClosedSlot[bytes], observations: Observations) -> None:
@@ -129,6 +135,20 @@ class SlotFeed:
             return
         for value, is_present in zip(closed.values, present.tolist(), strict=True):
             counts.read.add(None if is_present else self._decoder.fault(value))
+
+    def _count_dropped(self, closed: ClosedSlot[bytes]) -> None:
+        """Count the faults of records by time that no slot has, up to this one.
+
+        Which of those that tie an overfull slot has goes by their places: without the others the count, and
+        with it the exit code, would tell a place.
+        """
+        entered = {offset for _, offset in closed.places}
+        settled = [record for record in self._unsettled if record[0] <= closed.round]
+        self._unsettled = self._unsettled[len(settled) :]  # they are in order of time
+        for _, offset, value in settled:
+            if offset not in entered:
+                decoder = self._decoder
+                self._counts.read.add(None if decoder.decode(value) is not None else decoder.fault(value))
 
     def _untimed(self, value: bytes) -> None:
         self._counts.untimed += 1

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from itertools import permutations
 
 import pytest
 
@@ -285,3 +286,21 @@ def test_held_out_records_may_be_none_at_all(call, timed, tmp_path, command):
     assert ended == [(0, "")] * 2
     (tmp_path / "h.jsonl").unlink()
     assert call("check", timed).code == 2
+
+
+BAD = '{"x": 1, "y": 1, "z": "one", "at": AT}'
+
+
+@pytest.mark.parametrize(("ties", "code"), [("gbb", 3), ("ggb", 0)])
+def test_no_place_among_records_of_one_instant_decides_what_is_counted_as_malformed(call, timed, ties, code):
+    """Slots hold two records; the third one of an instant enters none, and its fault counts all the same."""
+    rows = {"g": row(101.5, 1), "b": BAD.replace("AT", "101.5")}
+    outcomes = set()
+    for order in sorted(set(permutations(ties))):
+        early, behind = BAD.replace("AT", "99"), BAD.replace("AT", "1000")
+        write(timed.parent, "a", [*(rows[kind] for kind in order), early, row(99, 1), *[behind] * 9])
+        outcome = call("run", timed, "--rounds", 4, "--quiet")
+        outcomes.add((outcome.code, outcome.out, outcome.err))
+    malformed = ties.count("b") + 1
+    line = f"Malformed records: a {malformed} of 5 (z: not a number).\n"
+    assert outcomes == {(code, "", line if code else "")}
