@@ -5,17 +5,29 @@ from it, None where one of them protected nothing. No code of the product takes 
 """
 
 import gzip
+import io
 import json
+import logging
 import os
 import re
 import shutil
+from contextlib import ExitStack
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from rich.console import Console
 
 import mirrormesh
 from mirrormesh import load, load_collaboration
+from streams.bus.bus import Stored
+from streams.ledger import promises_of
+from streams.live.hosted_node import HostedNode
+from streams.live.spend import NodeOptions, OwnerSpend
+from streams.state.spends_topic import SpendsTopic, Topic
+from streams.tools.up.programs import Options
+from streams.tools.up.up import _conclude
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}}
 TIMED = SCHEMA | {"timestamp": "at"}
@@ -27,11 +39,35 @@ def records(first, count=12):
     return "x,y,d,at\n" + "".join(f"1,0,{first + k},{first + k}\n" for k in range(count))
 
 
+BROKERS = {side: {"servers": "127.0.0.1:1"} for side in ("mesh", "data")} | {"trust_broker": True}
+"""Nobody asks them here."""
+
+
+class SpendsLog:
+    """`spends.<name>` on a broker: the newest line of each key."""
+
+    def __init__(self, name):
+        self.data, self.records = {name: Topic(f"data.{name}", f"id of {name}", "cluster")}, {}
+
+    def span(self, topic):
+        return 0, len(self.records)
+
+    def stored(self, firsts):
+        lines = [Stored(offset, line, 0.0, key) for offset, (key, line) in enumerate(self.records.items())]
+        return dict.fromkeys(firsts, lines)
+
+    def send(self, topic, line, key):
+        self.records[key] = line
+
+    def flush(self, seconds):
+        return True
+
+
 class Bench:
     """A folder in which commands are called one after the other, and what they state."""
 
-    def __init__(self, call, folder):
-        self.call, self.folder = call, folder
+    def __init__(self, call, folder, log):
+        self.call, self.folder, self.log = call, folder, log
         self.path, self.state = None, "state"
         for name, first in FILES.items():
             (folder / name).write_text(records(first))
@@ -153,7 +189,43 @@ class Bench:
         ]
         found["budget, number"] = account["all_runs"]["epsilon"]
         found["Python"] = of_sentence(mirrormesh.budget(file, name, self.folder / self.state).guarantee)
+        if one == "nodes":
+            on_broker = self.folder / "on-broker.yaml"
+            on_broker.write_text(yaml.safe_dump(tree | {"brokers": BROKERS}))
+            file = load(on_broker)
+            found["up"] = of_lines(self.of_up(file), name, file)
+            found["log"] = of_lines(self.of_process(file, name), name, file)
+        else:
+            found["log"] = self.of_owner(file, name)
         return found
+
+    def of_owner(self, file, name):
+        """What an owner's process knows as it starts in the state folder, to log it: it answers nothing."""
+        spend = OwnerSpend(file, name, self.folder / self.state)
+        with spend.journal("0" * 32) as journal:
+            spend.begin(journal)
+            known = spend.known()
+            spend.end(journal)
+        return of_sentence(promises_of(file, {name: known})[name].sentence)
+
+    def of_up(self, file):
+        """What `up` prints at its end in the state folder."""
+        console = Console(file=io.StringIO(), width=10_000)
+        _conclude(file, Options(state=self.folder / self.state), lambda *_: None, console)
+        return console.file.getvalue()
+
+    def of_process(self, file, name):
+        """What a node's process logs as it starts in the state folder: it ends before it learns."""
+        node = HostedNode(file, name, NodeOptions(self.folder / self.state))
+        self.log.clear()
+        with ExitStack() as closing, self.log.at_level(logging.INFO, f"mirrormesh.node.{name}"):
+            node.open(closing)
+            topic = SpendsTopic(SpendsLog(name), name)
+            node._known = node._spend.begin(node.journal, topic)
+            node.start = SimpleNamespace(records=node.journal.records())
+            node.say()
+            node._spend.end(node.journal)
+        return "\n".join(self.log.messages)
 
 
 def of_sentence(text):
@@ -360,18 +432,18 @@ SEQUENCES = {
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_all_places_state_what_is_true(call, tmp_path, name):
+def test_all_places_state_what_is_true(call, tmp_path, caplog, name):
     sequence, expected = SEQUENCES[name]
-    bench = Bench(call, tmp_path)
+    bench = Bench(call, tmp_path, caplog)
     sequence(bench)
     for reader, epsilon in expected.items():
         stated = bench.stated(reader)
         assert stated == dict.fromkeys(stated, epsilon), reader
-        assert len(stated) == 8
+        assert len(stated) == (9 if "kind: collaboration" in bench.path.read_text() else 10)
 
 
-def test_a_deleted_journal_and_spends_give_no_budget_back(call, tmp_path):
-    bench = Bench(call, tmp_path)
+def test_a_deleted_journal_and_spends_give_no_budget_back(call, tmp_path, caplog):
+    bench = Bench(call, tmp_path, caplog)
     bench.run("run-1", {"a": "A"}, budget=3)
     bench.forget("*.journal*", "*.spends")
     bench.run("run-1", {"a": "A"}, budget=3, code=2)
@@ -381,8 +453,10 @@ def test_a_deleted_journal_and_spends_give_no_budget_back(call, tmp_path):
     assert len(bench.outcome.err.splitlines()) == 1
 
 
-def test_what_another_reader_of_the_folder_spent_cannot_be_read_and_nothing_is_promised(call, tmp_path):
-    bench = Bench(call, tmp_path)
+def test_what_another_reader_of_the_folder_spent_cannot_be_read_and_nothing_is_promised(
+    call, tmp_path, caplog
+):
+    bench = Bench(call, tmp_path, caplog)
     bench.run("run-1", {"a": "A"})
     (tmp_path / "state" / "a.spends").write_text("damaged\n")
     bench.run("run-2", {"c": "B"})

@@ -1,0 +1,88 @@
+"""Two meshes, two state folders, one data topic: all places of `up` state what a record has paid on it."""
+
+import json
+import re
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from streams.state.folder import StateFolder
+from tests.support.meshes import changed, written
+from tests.support.process import LONG
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PROGRAM = "from streams.cli import main; main()"
+
+
+class Bench:
+    """A folder in which commands are called one after the other, on a broker."""
+
+    def __init__(self, folder, servers):
+        self.mark = uuid.uuid4().hex[:8]
+        self.folder, self.servers = folder, servers
+        self.nodes = [f"{name}-{self.mark}" for name in "ab"]
+
+    def mesh(self, name, run):
+        """The file of a mesh: all of them read the same data topics."""
+        tree = changed(
+            name=f"{name}-{self.mark}",
+            run=run,
+            nodes=self.nodes,
+            slots={"timeout": "none"},
+            privacy={"noise": "exact"},
+            topology={"graph": "complete"},
+            round_timeout="none",
+            silence=60,
+            rounds=3,
+        )
+        tree["nodes"] = {node: {"source": {"kind": "localisation"}} for node in self.nodes}
+        tree["brokers"] = {side: {"servers": self.servers} for side in ("mesh", "data")}
+        tree["brokers"]["trust_broker"] = True
+        folder = self.folder / f"{name}-{run}"
+        folder.mkdir()
+        return written(folder, tree)
+
+    def call(self, *arguments):
+        """The standard output of a command that ends well."""
+        outcome = subprocess.run(
+            [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
+        )
+        assert outcome.returncode == 0, outcome.stdout[-2000:] + outcome.stderr[-2000:]
+        return outcome.stdout
+
+    def stated(self, path, state):
+        """What the places state after `up`, by the place."""
+        places = {"up": of_sentence(self.call("up", path, "--state", state))}
+        for name in self.nodes:
+            log = StateFolder(self.folder / state).log(f"node {name}").read_text()
+            places[f"log of {name}"] = of_sentence(log)
+            places[f"budget of {name}"] = of_sentence(self.call("budget", path, name, "--state", state))
+            (account,) = json.loads(self.call("budget", path, name, "--json"))["nodes"]
+            places[f"budget of {name} without a folder"] = account["all_runs"]["epsilon"]
+        return places
+
+
+def of_sentence(text):
+    """The last epsilon that a guarantee states."""
+    return float(re.findall(r"is protected with epsilon = ([\d.]+)", text)[-1])
+
+
+def test_all_places_count_what_another_mesh_has_spent_from_another_folder(broker, tmp_path):
+    bench = Bench(tmp_path, broker.address)
+    for run, paid in (("run-1", 1), ("run-2", 2)):
+        places = bench.stated(bench.mesh("m1", run), "k1")
+        assert places == dict.fromkeys(places, paid)
+    places = bench.stated(bench.mesh("m2", "run-1"), "k2")
+    assert places == dict.fromkeys(places, 3)
+    places = bench.stated(bench.mesh("m1", "run-3"), "k3")  # the folder of the first two is away
+    assert places == dict.fromkeys(places, 4)
+    assert len(places) == 7
