@@ -116,7 +116,8 @@ def releases(
     for a round; rounds or instances that no plan names; releases without noise where noise is due, and with
     noise where none may be drawn; simulated noise; undecodable records; fewer charges than releases with
     noise. Charges are those of the journals in --state, and of other nodes what the plans count: too few if
-    the broker has lost plans. Needs a user who may read all edges.
+    the broker has lost plans. Needs a user who may read all edges. Edges of earlier mesh files of the run are
+    read as far as its plans name them; it lists those that it cannot read, as of nodes that have left.
     Of a collaboration it reads all queries and responses: each query has one theta, each owner one answer to
     it, none beyond the last, all from one journal.
 
@@ -148,7 +149,7 @@ def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> N
         charged=charged,
     )
     if as_json:
-        typer.echo(json.dumps(releases_json(settings, findings, read.undecodable), indent=2))
+        typer.echo(json.dumps(releases_json(settings, findings, read), indent=2))
     else:
         say_facts(Console(highlight=False), release_facts(settings, findings, read))
     if findings.findings or read.undecodable:

@@ -8,11 +8,12 @@ learning round. In those places it must not draw noise. Each release with noise 
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from enum import Enum
 from typing import NamedTuple
 
+from streams.bus.bus import Stores, UnknownTopic
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
@@ -181,37 +182,77 @@ def _exact_because(
 
 
 class Read(NamedTuple):
-    """The content of a mesh broker. `undecodable`: the number of bad records by (topic, reason)."""
+    """The content of a mesh broker. `undecodable`: the number of bad records by (topic, reason).
+
+    `unread`: the edges, (source, target), that plans name and that could not be read: the mesh file does not
+    have their source any more, or has not got it yet, or their topic is gone.
+    """
 
     plans: list[Plan]
     releases: list[EdgeRelease]
     sources: dict[str, ReleaseSource]
     undecodable: Counter[tuple[str, str]]
+    unread: tuple[tuple[str, str], ...] = ()
 
 
 def read_mesh(file: MeshFile) -> Read:
     """Read a mesh's topics to their ends. Raises BusError, MeshFileError."""
-    graph = file.resolved.graph
+    with closing(reached(file.mesh_broker)) as logs:
+
+        def is_there(topic: str) -> bool:
+            try:
+                logs.partitions([topic])
+            except UnknownTopic:
+                return False
+            return True
+
+        return read_stored(file, logs, is_there)
+
+
+def read_stored(file: MeshFile, stores: Stores, is_there: Callable[[str], bool]) -> Read:
+    """Read the edges of the file's mesh, and those of earlier generations, which its plans name.
+
+    `is_there` tells whether there is a topic. Raises BusError.
+    """
+    graph, log = file.resolved.graph, MeshLog.of(file, stores)
     sources: dict[str, ReleaseSource] = {}
     releases: list[EdgeRelease] = []
-    with closing(reached(file.mesh_broker)) as logs:
-        log = MeshLog.of(file, logs)
-        for name in graph.nodes:
-            node = file.resolved.node(name)
-            sources[name] = ReleaseSource(node.ledger.epsilon is not None, node.ledger.last_learning_round)
-            for target, value, release in log.releases(node.expected, graph.neighbours(name)[1]):
-                value_digest = hashlib.sha256(value).digest()
-                releases.append(
-                    EdgeRelease(
-                        name,
-                        target,
-                        release.round,
-                        release.instance,
-                        release.exact,
-                        release.simulated,
-                        value_digest,
-                    )
+    edges = {(name, target) for name in graph.nodes for target in graph.neighbours(name)[1]}
+    # a log of its own, as bad plans are counted each time that they are read
+    earlier_edges = _edges(MeshLog.of(file, stores).valid_plans().values()) - edges
+    edges |= {edge for edge in earlier_edges if edge[0] in graph.nodes and is_there(log.topics.edge(*edge))}
+    for name in graph.nodes:
+        node = file.resolved.node(name)
+        sources[name] = ReleaseSource(node.ledger.epsilon is not None, node.ledger.last_learning_round)
+        targets = sorted(target for source, target in edges if source == name)
+        for target, value, release in log.releases(node.expected, targets):
+            value_digest = hashlib.sha256(value).digest()
+            releases.append(
+                EdgeRelease(
+                    name,
+                    target,
+                    release.round,
+                    release.instance,
+                    release.exact,
+                    release.simulated,
+                    value_digest,
                 )
-        for name in graph.nodes:
-            log.heartbeats(name)
-        return Read(list(log.valid_plans().values()), releases, sources, log.refused)
+            )
+    for name in graph.nodes:
+        log.heartbeats(name)
+    plans = list(log.valid_plans().values())
+    return Read(plans, releases, sources, log.refused, tuple(sorted(_edges(plans) - edges)))
+
+
+def _edges(plans: Iterable[Plan]) -> set[tuple[str, str]]:
+    """Return all edges that the plans name, as (source, target)."""
+    edges: set[tuple[str, str]] = set()
+    last_shape: tuple[object, ...] = ()
+    for plan in plans:
+        names = tuple(member.name for member in plan.members)
+        shape = names, plan.sources.tobytes(), plan.targets.tobytes()
+        if shape != last_shape:  # most plans have the edges of the one before
+            pairs = zip(plan.sources.tolist(), plan.targets.tolist(), strict=True)
+            edges |= {(names[source], names[target]) for source, target in pairs}
+            last_shape = shape
+    return edges

@@ -1,6 +1,5 @@
 """Shows the results of audits, and their progress."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -83,6 +82,9 @@ def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterato
     yield "mesh", f"{mesh.name}, run {mesh.run}"
     releases, records = counted(findings.values, "release"), counted(len(read.releases), "record")
     yield "read", f"{releases} in {records} on all edges, {counted(len(read.plans), 'plan')}"
+    if read.unread:
+        names = listed([f"{source} to {target}" for source, target in read.unread])
+        yield "not read", f"{counted(len(read.unread), 'edge')} of other generations of the file: {names}"
     if findings.unjudged:
         yield "older", f"{counted(findings.unjudged, 'release')} of rounds whose plans are not kept any more"
     if mesh.privacy.noise != "exact":
@@ -99,16 +101,16 @@ def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterato
     yield "found", counted(wrong, "thing") + " wrong" if wrong else "nothing wrong"
 
 
-def releases_json(
-    mesh: MeshSettings, findings: Findings, undecodable: Counter[tuple[str, str]]
-) -> dict[str, Any]:
+def releases_json(mesh: MeshSettings, findings: Findings, read: Read) -> dict[str, Any]:
     """Return the same for programs."""
+    undecodable = read.undecodable
     return {
         "mesh": mesh.name,
         "run": mesh.run,
         "clean": not findings.findings and not undecodable,
         "releases": findings.values,
         "unjudged": findings.unjudged,
+        "unread": [{"source": source, "target": target} for source, target in read.unread],
         "findings": [finding._asdict() | {"kind": finding.kind.value} for finding in findings.findings],
         "undecodable": [
             {"topic": topic, "reason": reason, "count": count}

@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 
 from streams.bus.memory import Faults
-from streams.codec import decode_plans, decode_release
+from streams.codec import decode_plans, decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.public.audit_releases import EdgeRelease, FindingKind, ReleaseSource, audit_releases
+from streams.public.audit_releases import (
+    EdgeRelease,
+    FindingKind,
+    Findings,
+    ReleaseSource,
+    audit_releases,
+    read_stored,
+)
+from streams.terminal.audits import release_facts, releases_json
 from tests.support.meshes import changed, counted_ids, ignore, loaded
 from topology.plans import Member, Plan
 
@@ -194,3 +202,39 @@ def test_a_run_with_crashes_losses_and_a_budget_is_clean(tmp_path, seed):
     exact = {(one.source, one.round) for one in heard(mesh)[1] if one.exact}
     assert any(source == "b" and round > 20 for source, round in exact)
     assert {("a", 1), ("a", 80)} <= exact
+
+
+def generations(folder):
+    """The files of two generations: a complete graph of a, b, c, d; then c hears nobody, and d has left."""
+    first = loaded(folder, changed(topology={"graph": "complete"}))
+    tree = changed(nodes=["a", "b", "c"], topology={"graph": {"edges": [["a", "b"]]}}, generation=1)
+    tree["nodes"] = {name: tree["nodes"][name] for name in "abc"}
+    return first, loaded(folder, tree)
+
+
+def test_edges_that_only_an_earlier_generation_has_are_read_too_or_named(tmp_path):
+    first, second = generations(tmp_path)
+    mesh = MemoryMesh(mesh_parts(first), ignore)
+    mesh.run()
+    topics, expected = mesh.parts.topics, mesh.parts.expected("a")
+    lost = {("d", target) for target in "abc"}
+    whole = read_stored(second, mesh.bus, lambda _: True)
+    assert set(whole.unread) == lost
+    assert {(told.source, told.target) for told in whole.releases} == {
+        (source, target) for source in "abc" for target in "abcd" if source != target
+    }
+    message = decode_release(mesh.bus.read(topics.edge("a", "c"), 0)[3], expected)
+    other_value = message._replace(simulated=not message.simulated)
+    mesh.bus.send(topics.edge("a", "c"), encode_release(other_value, first.digest()))
+    read = read_stored(second, mesh.bus, lambda _: True)
+    findings = audit_releases(read.plans, read.releases, read.sources, horizon=4, exact_noise=False).findings
+    assert [(one.kind, one.source, one.round) for one in findings] == [
+        (FindingKind.SECOND_VALUE, "a", message.round)
+    ]
+    facts = dict(release_facts(second.mesh, Findings(findings, 0, 0), read))
+    assert facts["not read"] == "3 edges of other generations of the file: d to a, d to b, d to c"
+    gone = read_stored(second, mesh.bus, lambda topic: topic != topics.edge("c", "b"))
+    assert set(gone.unread) == {*lost, ("c", "b")}
+    rows = releases_json(second.mesh, Findings((), 0, 0), gone)["unread"]
+    assert {"source": "c", "target": "b"} in rows
+    assert read_stored(first, mesh.bus, lambda _: True).unread == ()
