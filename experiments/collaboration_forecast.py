@@ -14,8 +14,7 @@ from experiments.harness.figures import Curve, draw, table
 from experiments.harness.star import BOUND, OWNERS, QUERIES, SIZES, alike, cost, measured, noises, psi, step
 from experiments.harness.star_figures import CLIPPING
 from experiments.harness.study import Study
-from nodes.collaboration.forecast import Fit, Power, fit
-from nodes.collaboration.trial import Share, stages
+from nodes.collaboration.forecast import Fit, Power, Share, fit, stages
 from nodes.values import FloatArray
 
 EPSILONS = {"loans": (2.0, 5.0, 10.0, 20.0), "cards": (0.2, 0.5, 1.0, 5.0)}

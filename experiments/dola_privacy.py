@@ -35,7 +35,7 @@ from experiments.harness.dola_printed import PrintedGaussian
 from experiments.harness.figures import table
 from experiments.harness.study import Measured, Study
 from nodes.accounting.calibration import gaussian_epsilon
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.step_sizes import Inverse
 
 FORMS = {

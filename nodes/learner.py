@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.algorithms import Algorithm
 from nodes.losses.gradients import mean_gradient, slot_gradients

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from nodes.accounting.guarantee import Guarantee
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Guarantee, Price
 from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee

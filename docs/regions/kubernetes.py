@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from streams.tools.export.folder import INDEX, write_folder
+from streams.tools.export.asked import INDEX, write_folder
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import party

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.harness.meshes import seeded, settings
 from nodes.engine import Engine
 from nodes.losses.losses import scores
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.ranking import auc

@@ -22,8 +22,8 @@ from experiments.harness.meshes import dealt, engine, node_name, settings, slots
 from experiments.harness.svm import MeanHinge, RegularisedHinge, Tally
 from nodes.engine import Engine, Step
 from nodes.geometry.constraints import L2Ball
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.mechanism import Mechanism
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 from streams.mesh.algorithm import step_size
 from streams.mesh.settings.mesh import MeshSettings

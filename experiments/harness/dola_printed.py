@@ -22,10 +22,10 @@ import numpy as np
 
 from nodes.accounting.releases import DeltaBudget
 from nodes.losses.gradients import mean_gradient
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import Rows
 from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release

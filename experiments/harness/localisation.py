@@ -11,7 +11,7 @@ from experiments.harness.study import Measured
 from nodes.engine import Engine, Step
 from nodes.geometry.mirror_step import mirror_step
 from nodes.losses.losses import RangeLoss
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import NetworkSums, network_sums
 from nodes.values import FloatArray, Observations
 from streams.mesh.algorithm import constraint, step_size

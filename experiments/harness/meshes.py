@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nodes.engine import Engine
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.values import FloatArray, Observations
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings

@@ -14,9 +14,8 @@ import numpy as np
 
 from experiments.harness.star_data import star
 from experiments.harness.study import Measured, Study
-from nodes.collaboration.cost import Cost
+from nodes.collaboration.forecast import Cost, Share, stages
 from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
-from nodes.collaboration.trial import Share, stages
 from nodes.geometry.constraints import L2Ball
 from nodes.losses.losses import Hinge, Squared
 from nodes.values import FloatArray

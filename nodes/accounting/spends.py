@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.decimals import rounded_up
 
 TIME = "time"

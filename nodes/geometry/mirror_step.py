@@ -242,7 +242,8 @@ def project_diagonal_l1(q: FloatArray, radius: float, y: FloatArray) -> FloatArr
     """Return the projection of y (..., d) onto the L1 ball; q (d,) > 0.
 
     x_k = sign(y_k) max(|y_k| - tau/q_k, 0), and tau is the largest of the weighted means
-    (|y_1| + ... + |y_k| - radius)/(1/q_1 + ... + 1/q_k) in descending order of q|y| (`nodes.geometry.balls`).
+    (|y_1| + ... + |y_k| - radius)/(1/q_1 + ... + 1/q_k) in descending order of q|y|
+    (`nodes.geometry.constraints`).
     """
     magnitudes = np.abs(y)
     outside = np.add.reduce(magnitudes, -1, keepdims=True) > radius

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from nodes.losses.losses import Hinge, Logistic, Loss, RangeLoss, scores
+from nodes.losses.losses import Hinge, Logistic, Loss, RangeLoss, Softmax, Weighted, scores
 from nodes.losses.own_loss import OwnLoss
 from nodes.losses.residuals import OfAResidual, RobustRange
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
 from nodes.sparse import Rows, dense
 from nodes.values import BoolArray, FloatArray
 

@@ -8,10 +8,8 @@ import typer
 
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.tools.export import systemd as on_systemd
-from streams.tools.export.asked import ExportFormat, files_for
+from streams.tools.export.asked import ExportFormat, check_image, files_for, write_folder
 from streams.tools.export.compose import project
-from streams.tools.export.folder import write_folder
-from streams.tools.export.images import check_image
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 

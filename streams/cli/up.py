@@ -18,8 +18,7 @@ from streams.mesh.kind import serve
 from streams.runtime.process import Stop
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
-from streams.tools.up.folders import default_folder
-from streams.tools.up.programs import Observing, Options
+from streams.tools.up.programs import Observing, Options, default_folder
 from streams.tools.up.up import run_up
 
 StateOption = Annotated[

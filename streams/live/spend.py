@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import TIME, DataReuse, Span, Spend, added, merged_lives
 from nodes.machine.journal import DataPosition, JournalRecord
 from streams.bus.bus import BusError

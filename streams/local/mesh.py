@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.machine.events import Report
 from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus

@@ -5,9 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nodes.losses.losses import Absolute, Huber, Loss, Squared
+from nodes.losses.losses import Absolute, Huber, Loss, Softmax, Squared
 from nodes.losses.predictions import predicted, right, unweighted
-from nodes.losses.softmax import Softmax
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 from streams.local.ranking import ranking

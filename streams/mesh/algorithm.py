@@ -4,16 +4,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nodes.algorithms import Algorithm, GradientAt, MirrorDescent, SparseDola
-from nodes.dynamic_descent import DynamicMirrorDescent
+from nodes.algorithms import Algorithm, DynamicMirrorDescent, GradientAt, MirrorDescent, SparseDola
 from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
-from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
+from nodes.losses.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    Loss,
+    RangeLoss,
+    Softmax,
+    Squared,
+    Weighted,
+)
 from nodes.losses.residuals import PLAIN, Bearing, RangeDifference, RobustRange
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
 from nodes.machine.slots import CountSlots, Slots
 from nodes.machine.time_slots import TimeSlots
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize

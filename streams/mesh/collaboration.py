@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.collaboration.guarantee import AnswerGuarantee
 from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
 from nodes.decimals import as_text
 from nodes.losses.losses import Loss
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler
 from nodes.privacy.query import QueryMechanism
-from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh.algorithm import omega, plain_loss
 from streams.mesh.settings.collaboration import CollaborationSettings
 

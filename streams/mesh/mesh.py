@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from nodes.accounting.guarantee import Guarantee
-from nodes.accounting.ledger import Ledger
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Guarantee, Ledger, Price
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.algorithms import Algorithm
 from nodes.decimals import as_text
@@ -16,14 +14,13 @@ from nodes.learner import Learner, release_bound
 from nodes.losses.losses import Loss
 from nodes.machine.slots import Slots
 from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.mechanism import Mechanism, Sampler
 from nodes.privacy.ranges import in_range
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from streams.codec import Expected
 from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope

@@ -8,10 +8,24 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nodes.algorithms import SparseDola
-from nodes.bounds.constants import Geometry, convex, curvature, geometry, smooth_apart
-from nodes.bounds.mixing import left_in_all, li_lemma_3, zhou_li_lemma_2
-from nodes.bounds.printed import LiTheorem5, zhou_li_theorem_2
-from nodes.bounds.regret import Network, of_any_decisions, with_noise_on_gradients, with_noise_on_parameters
+from nodes.bounds.constants import (
+    Geometry,
+    convex,
+    curvature,
+    geometry,
+    left_in_all,
+    li_lemma_3,
+    smooth_apart,
+    zhou_li_lemma_2,
+)
+from nodes.bounds.regret import (
+    LiTheorem5,
+    Network,
+    of_any_decisions,
+    with_noise_on_gradients,
+    with_noise_on_parameters,
+    zhou_li_theorem_2,
+)
 from nodes.losses.losses import Loss
 from streams.mesh.algorithm import step_size
 from streams.mesh.mesh import Mesh, MeshNode

@@ -1,4 +1,4 @@
-"""Two registries of two types, so that no private metric can be made in the shared one."""
+"""Two registries of two types, so that no private metric can be made in the shared one, and their series."""
 
 from abc import abstractmethod
 from bisect import bisect_left

@@ -3,7 +3,7 @@
 import math
 from typing import Literal, NamedTuple
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.decimals import rounded_up
 from streams.ledger import Promise, Reuse
 from streams.mesh.file import MeshFile

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from nodes.audit.answers import audit_answers
-from nodes.audit.mechanism import lattice_holds
+from nodes.audit.mechanism import audit_answers, lattice_holds
 from nodes.privacy.query import QueryMechanism
 from streams.mesh.collaboration import Collaboration
 from streams.public.audited_mechanisms import MechanismAudit, affordable

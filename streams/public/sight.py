@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, charged_by, relays, unused
 from streams.public.progress import Course

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.values import BoolArray, FloatArray, IntArray
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret

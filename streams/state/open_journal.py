@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from streams.state.folder import JournalError, write_ahead_log
 from streams.state.journal_file import Life, read_agreed, read_life
 from streams.state.rows import from_text

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Spend
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from streams.state.checksums import check_chain, checksum, only_row

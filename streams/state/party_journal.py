@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import (
     Form,

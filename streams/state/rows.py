@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average, FloatArray, Release
 from streams.state.checksums import checksum

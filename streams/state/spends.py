@@ -23,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from nodes.accounting.price import Price
+from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, together
 from streams.state.data_order import begun_lines, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_private

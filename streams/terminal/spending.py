@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.spends import Spend
 from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
 from streams.ledger import Reuse

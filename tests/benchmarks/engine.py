@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
@@ -20,8 +20,8 @@ from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
 from topology.graph import ring

@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
 from nodes.geometry.constraints import L1Ball, L2Ball
 from nodes.geometry.mirror_maps import Euclidean
@@ -25,9 +25,9 @@ from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge, RangeLoss
 from nodes.machine.slots import CountSlots
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.codec import decode_plan, encode_plan

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball

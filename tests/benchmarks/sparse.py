@@ -13,16 +13,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import Algorithm, SparseDola, dola
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import SparseRows, dense
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Observations

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.mesh.settings.node import LIVENESS
-from streams.tools.export.secrets import FILES, SIDES, file_name
+from streams.tools.export.raw_mesh import FILES, SIDES, file_name
 from tests.support.commands import Commands
 from tests.support.programs import systemd_analyze
 

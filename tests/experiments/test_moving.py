@@ -17,7 +17,7 @@ from experiments.harness.moving_runs import (
 )
 from experiments.harness.moving_targets import KINDS, WIDE, distances, path
 from nodes.engine import Engine
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from topology.schedules import Copies
 
 

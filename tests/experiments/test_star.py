@@ -13,8 +13,8 @@ from experiments.harness.data import Unavailable
 from experiments.harness.star_data import COMPONENTS, STARS
 from experiments.harness.star_data import star as loaded
 from nodes.collaboration.steps import weights
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.query import QueryMechanism
-from nodes.privacy.simulated import SimulatedSampler
 
 ROOT = Path(__file__).parents[2]
 with (ROOT / "experiments" / "results" / "collaboration-slopes.csv").open() as table:

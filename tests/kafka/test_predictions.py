@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.losses.losses import Squared
+from nodes.losses.losses import Softmax, Squared
 from nodes.losses.predictions import predicted
-from nodes.losses.softmax import Softmax
 from nodes.machine.events import Foreseen
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations

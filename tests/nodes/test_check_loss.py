@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from nodes.losses.check_loss import check_loss
-from nodes.losses.losses import Hinge, Logistic, RangeLoss, Squared
+from nodes.losses.losses import Hinge, Logistic, RangeLoss, Softmax, Squared, Weighted
 from nodes.losses.own_loss import OwnLoss
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
 
 SIGNS, CLASSES = (-1.0, 1.0), (0.0, 1.0, 2.0)
 SOUND = {

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from nodes.accounting.ledger import Ledger
-from nodes.algorithms import dpdo_nc
-from nodes.dynamic_descent import DynamicMirrorDescent
+from nodes.accounting.guarantee import Ledger
+from nodes.algorithms import DynamicMirrorDescent, dpdo_nc
 from nodes.dynamics import gain_metric, motion
 from nodes.geometry.constraints import Box
 from nodes.geometry.mirror_maps import Mahalanobis

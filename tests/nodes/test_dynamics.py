@@ -5,20 +5,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.accounting.ledger import Ledger
-from nodes.algorithms import dola, dpdo_nc
+from nodes.accounting.guarantee import Ledger
+from nodes.algorithms import DynamicMirrorDescent, dola, dpdo_nc
 from nodes.checks import OutOfRange
-from nodes.dynamic_descent import DynamicMirrorDescent
 from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, L2Ball
 from nodes.geometry.mirror_maps import Euclidean, Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import RangeLoss
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Constant
 from nodes.values import Consensus, Observations
 

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.engine import Engine
 from nodes.mixing import Mixing, mixed
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.settings.algorithm import (
     AlgorithmSettings,

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.accounting.schedule import GrowingEpsilon
 from nodes.machine.events import Journal, OpenSlot, Started

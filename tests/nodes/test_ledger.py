@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum
 from nodes.accounting.schedule import GrowingEpsilon
 from nodes.accounting.tight import Tight

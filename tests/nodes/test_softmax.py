@@ -8,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from experiments.harness.hindsight import best_fixed_decision
 from nodes.geometry.constraints import L2Ball
-from nodes.losses.losses import Logistic
-from nodes.losses.softmax import Softmax
+from nodes.losses.losses import Logistic, Softmax
 from nodes.regret import network_regret
 from nodes.values import Observations
 

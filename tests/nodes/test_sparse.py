@@ -6,11 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.losses.gradients import mean_gradient, slot_gradients
-from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
+from nodes.losses.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    RangeLoss,
+    Softmax,
+    Squared,
+    Weighted,
+    scores,
+)
 from nodes.losses.own_loss import OwnLoss
 from nodes.losses.predictions import predicted
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
 from nodes.sparse import SparseRows
 from nodes.values import Observations
 

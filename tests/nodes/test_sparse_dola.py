@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import SparseDola, soft
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
 
-from nodes.losses.losses import Hinge, Logistic
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
+from nodes.losses.losses import Hinge, Logistic, Softmax, Weighted
 from nodes.values import Observations
 
 SIGNED = Weighted(Logistic(), np.array([-1.0, 1.0]), np.array([0.5, 20.0]))

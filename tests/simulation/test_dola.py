@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
 from tests.support.meshes import changed, loaded
 

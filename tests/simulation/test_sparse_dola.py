@@ -6,15 +6,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import SparseDola
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
 from nodes.machine.events import Decided
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.protocol import Stepped
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus

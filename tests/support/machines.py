@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
@@ -14,9 +14,9 @@ from nodes.losses.losses import Squared
 from nodes.machine.events import PlanArrived, ReleaseArrived, SlotClosed, Started
 from nodes.machine.journal import ReleaseMessage
 from nodes.machine.machine import NodeMachine
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from nodes.protocol import Identity
 from nodes.step_sizes import Constant

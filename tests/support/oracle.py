@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
 
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 
 
 def loss_of(mesh, name):

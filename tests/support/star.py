@@ -23,9 +23,9 @@ from nodes.collaboration.steps import Averaged
 from nodes.geometry.constraints import L2Ball
 from nodes.losses.gradients import slot_gradients
 from nodes.losses.losses import Squared
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.protocol import Identity
 from nodes.values import Observations
 

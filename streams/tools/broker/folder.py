@@ -1,4 +1,4 @@
-"""A broker's folder: its kind and port, settings, log, data, password and certificates."""
+"""A broker's folder: its kind and port, settings, log, data and password, and the certificates made in it."""
 
 import json
 import os

@@ -1,6 +1,8 @@
-"""Finds what an export writes: of a mesh or a collaboration, for one party or for who runs what all share."""
+"""Chooses the files of an export by kind and audience, names its images, and writes its folder."""
 
-from collections.abc import Callable, Iterable
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,3 +68,79 @@ def collaboration_files(
         allowed = "a collaboration has no scheduler: must be --party, with its learner or an owner"
         raise UsageError(f"--mesh-operator: {allowed}")
     return kind.star_operator(raw), kind.warnings(raw, None)
+
+
+# The image that an export's processes run in.
+
+_IMAGE = re.compile(
+    r"[a-z0-9][\w.\-]*(:\d+)?(/[a-z0-9][\w.\-]*)*(:\w[\w.\-]*)?(@sha256:[0-9a-f]{64})?", re.ASCII
+)
+
+
+def check_image(image: str) -> str | None:
+    """Return a warning if the image has no digest. Raises UsageError if it is no image's name."""
+    if _IMAGE.fullmatch(image) is None:
+        raise UsageError(
+            f"--image {image}: must be an image's name, as registry.example/mirrormesh@sha256:..."
+        )
+    if "@" in image:
+        return None
+    return f"--image {image} has no digest: what runs may change without you; name it with @sha256:..."
+
+
+# Writes an export's folder: all of it, or nothing.
+
+_FOLDER, _FILE = 0o755, 0o644
+INDEX = "exported.txt"
+"""Names every file of an export, so that a later one replaces nothing else."""
+
+
+def write_folder(folder: Path, written: Mapping[str, str]) -> int:
+    """Write the texts to their paths in the folder, in place of an earlier export; return how many files.
+
+    A folder with any other file is refused. The new folder is made beside, and then takes its place. Whoever
+    may enter it may read all of it, whatever the umask, as processes in containers are other users. Raises
+    UsageError.
+    """
+    folder = folder.resolve()
+    _check(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
+            new_folder, earlier = Path(beside) / "new", Path(beside) / "earlier"
+            files = {**written, INDEX: _lines(written)}
+            for path, text in files.items():
+                (new_folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (new_folder / path).write_text(text, "utf-8")
+            for inner in new_folder.rglob("*"):
+                inner.chmod(_FOLDER if inner.is_dir() else _FILE)
+            if folder.exists():
+                folder.rename(earlier)
+            try:
+                new_folder.rename(folder)
+            except OSError:
+                if earlier.exists():
+                    earlier.rename(folder)
+                raise
+    except OSError as error:
+        raise UsageError(f"--output {folder}: cannot be written to: {error.strerror}") from None
+    return len(files)
+
+
+def _lines(paths: Iterable[str]) -> str:
+    return "".join(f"{path}\n" for path in sorted(paths))
+
+
+def _check(folder: Path) -> None:
+    """Refuse a folder that holds what no export wrote."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"--output {folder}: is a file: must be a folder, or not there yet")
+    index = folder / INDEX
+    written_names = {*(index.read_text("utf-8", "replace").splitlines() if index.is_file() else ()), INDEX}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if (path.is_symlink() or not path.is_dir()) and name not in written_names:
+            allowed = "must be empty, an earlier export, or not there yet"
+            raise UsageError(f"--output {folder}: holds {name}, which no export wrote: {allowed}")

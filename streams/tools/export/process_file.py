@@ -9,8 +9,7 @@ from typing import Any
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.yaml_file import as_yaml
 from streams.records.schema_files import file_decoder, header_columns
-from streams.tools.export import secrets
-from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh, files, moved, variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +96,5 @@ def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:
 def _made(
     raw: RawMesh | RawCollaboration, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]
 ) -> ProcessFile:
-    tree = {"mesh": raw.tree["mesh"], "brokers": secrets.moved(brokers, folder), **rest}
-    return ProcessFile(as_yaml(tree), secrets.variables(secrets.moved(brokers, "")), secrets.files(brokers))
+    tree = {"mesh": raw.tree["mesh"], "brokers": moved(brokers, folder), **rest}
+    return ProcessFile(as_yaml(tree), variables(moved(brokers, "")), files(brokers))

@@ -11,11 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nodes.collaboration.cost import Cost
-from nodes.collaboration.forecast import Fit, Forecast, Power, Terms, fit, noise_of, theorem_2
+from nodes.collaboration.forecast import (
+    Cost,
+    Fit,
+    Forecast,
+    Power,
+    Share,
+    Terms,
+    fit,
+    noise_of,
+    stages,
+    theorem_2,
+)
 from nodes.collaboration.forecast import forecast as expected_of
 from nodes.collaboration.steps import Averaged, StronglyConvex
-from nodes.collaboration.trial import Share, stages
 from nodes.geometry.constraints import Constraint
 from nodes.losses.losses import Squared
 from nodes.values import FloatArray

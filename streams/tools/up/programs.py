@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, LocalisationSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal_reader import JournalReader
 from streams.terminal.malformed import MALFORMED
 from streams.tools.feed.feed_source import check_pace
 
@@ -182,3 +185,22 @@ def _is_here(source: object) -> bool:
     if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return source.path not in {None, "-"}
     return source is not None
+
+
+# The default folder of `up`: one for all runs of a mesh, so that it knows what each has spent.
+
+PARENT = Path("mirrormesh-state")
+
+
+def default_folder(file: MeshFile | CollaborationFile, parent: Path = PARENT) -> Path:
+    """Return the folder of all runs of the mesh."""
+    return parent / file.mesh.name
+
+
+def has_begun(file: MeshFile, state: Path) -> bool:
+    """Return whether a node of the run has stepped a round in the folder `state`."""
+    for name in file.nodes:
+        with suppress(JournalError), JournalReader(StateFolder(state).journal(name)) as journal:
+            if journal.life.run == file.mesh.run and journal.records(1):
+                return True
+    return False

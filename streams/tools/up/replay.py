@@ -19,7 +19,7 @@ from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.folder import StateFolder, write_private
 from streams.terminal.wording import listed
-from streams.tools.up.folders import has_begun
+from streams.tools.up.programs import has_begun
 
 LEAD, EACH = 10.0, 3.0
 """Seconds until slot 1 begins: at least, and for each process that starts, shared by the processors. A start

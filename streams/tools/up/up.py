@@ -27,10 +27,9 @@ from streams.tools.up import observers as observing
 from streams.tools.up import programs
 from streams.tools.up.brokers import Fact, StartedBroker, ensure_brokers
 from streams.tools.up.children import Say
-from streams.tools.up.folders import has_begun
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.observers import Observers
-from streams.tools.up.programs import MetricsPorts, Options
+from streams.tools.up.programs import MetricsPorts, Options, has_begun
 from streams.tools.up.replay import check_replay, replayed
 
 PERIOD = 0.25

@@ -10,9 +10,17 @@ from nodes.bounds.constants import convex, curvature, diameter, geometry
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
-from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
+from nodes.losses.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    RangeLoss,
+    Softmax,
+    Squared,
+    Weighted,
+)
 from nodes.step_sizes import Constant
 from nodes.values import Observations
 

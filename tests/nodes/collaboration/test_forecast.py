@@ -6,15 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.collaboration.cost import Cost
-from nodes.collaboration.forecast import Fit, Terms, fit, forecast, noise_of, theorem_2
+from nodes.collaboration.forecast import Cost, Fit, Share, Terms, fit, forecast, noise_of, stages, theorem_2
 from nodes.collaboration.steps import Averaged, StronglyConvex
-from nodes.collaboration.trial import Share, stages
 from nodes.geometry.constraints import L2Ball
 from nodes.losses.losses import Hinge, Logistic, Squared
 from nodes.privacy.clipping import clip
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.query import QueryMechanism
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import Observations
 from topology.keyed import generator
 

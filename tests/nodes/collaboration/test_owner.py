@@ -19,7 +19,7 @@ from nodes.collaboration.events import (
 )
 from nodes.collaboration.messages import Query, RecordSet
 from nodes.collaboration.owner import OwnerMachine, digest
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.protocol import Halt, Identity, Misused, Noticed
 from tests.support.star import QUERIES, D, mechanism, own_set, summed
 

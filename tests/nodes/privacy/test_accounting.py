@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.accounting.composition import laplace
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import BandComposition, GaussianComposition, GrowingSum, Sum
 from nodes.accounting.schedule import GrowingEpsilon
 from nodes.accounting.tight import Tight
 from nodes.decimals import rounded_up
 from nodes.privacy.bisr import FINER, GaussianBisr
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
-from nodes.privacy.simulated import SimulatedSampler
 
 TENTH = Fraction(1, 10)
 positive = st.fractions(min_value=Fraction(1, 10**3), max_value=10**3)

@@ -7,18 +7,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nodes.audit.bounds import epsilon_lower_bound, mu_lower_bound, proportion_bounds
-from nodes.audit.mechanism import Audit, audit, lattice_holds
+from nodes.audit.mechanism import (
+    Audit,
+    audit,
+    epsilon_lower_bound,
+    lattice_holds,
+    mu_lower_bound,
+    proportion_bounds,
+)
 from nodes.geometry.constraints import L1Ball
 from nodes.geometry.mirror_maps import Euclidean
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.mechanism import Privatised
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Release
 from topology.keyed import generator

@@ -8,12 +8,11 @@ import pytest
 
 from nodes.audit.mechanism import audit, lattice_holds
 from nodes.privacy.bisr import FINER, GaussianBisr
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 from tests.support.gaussian_noise import Floats, Little, Much, Scaled, Shifted, Silent, has_scale
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.clipping import clip
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray, IntArray
 
 THETA = 0.5

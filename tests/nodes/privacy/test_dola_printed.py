@@ -8,8 +8,8 @@ import pytest
 
 from experiments.harness.dola_printed import PrintedGaussian, PrintedLaplace
 from nodes.accounting.calibration import gaussian_delta
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Inverse
 
 NODES = tuple(f"n-{k:02}" for k in range(40))

@@ -10,14 +10,13 @@ from nodes.accounting.schedule import GrowingEpsilon
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Constant
 
 USUAL = {"theta": 0.5, "epsilon": Fraction(1), "batch_size": 1, "dimension": 2}

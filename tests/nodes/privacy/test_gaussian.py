@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from nodes.accounting.calibration import discrete_delta
 from nodes.privacy.clipping import clip
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.mechanism import Privatised
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray, Release
 from tests.support.gaussian_noise import Floats, Little, Much, Shifted, Silent, has_scale
 

@@ -8,7 +8,7 @@ import pytest
 from nodes.accounting.calibration import gaussian_delta
 from nodes.accounting.guarantee import Guarantee
 from nodes.privacy.bisr import FINER, GaussianBisr
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 
 
 def test_the_sentence_for_count_slots() -> None:

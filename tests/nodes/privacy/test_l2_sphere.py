@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.l2_sphere import L2Sphere, sphere_radius
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 
 THETA = 0.5

@@ -12,12 +12,11 @@ from hypothesis.extra import numpy as arrays
 from nodes.decimals import decimal
 from nodes.geometry.constraints import L1Ball
 from nodes.geometry.mirror_maps import Euclidean
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from nodes.step_sizes import Constant, InverseSqrt
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from nodes.decimals import rounded_up
-from nodes.privacy.exact import ExactSampler, SamplerError
+from nodes.privacy.exact import ExactSampler, SamplerError, SimulatedSampler
 from nodes.privacy.l2_sphere import directions
-from nodes.privacy.simulated import SimulatedSampler
 from tests.support.samplers import opendp_laplace
 
 SCALE = 2.0**31

@@ -10,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.accounting.calibration import discrete_delta
-from nodes.audit.answers import audit_answers
-from nodes.audit.mechanism import audit, lattice_holds
-from nodes.privacy.exact import ExactSampler
+from nodes.audit.mechanism import audit, audit_answers, lattice_holds
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism
 from nodes.privacy.reveal import opened
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import SparseRows
 from tests.support.gaussian_noise import has_scale
 

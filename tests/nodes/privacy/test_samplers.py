@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from nodes.decimals import decimal
-from nodes.privacy.exact import MOST, ExactSampler, SamplerError, entropy
+from nodes.privacy.exact import MOST, ExactSampler, SamplerError, SimulatedSampler, entropy
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.ranges import RANGE
-from nodes.privacy.simulated import SimulatedSampler
 from tests.support.samplers import opendp_laplace
 
 SCALE = 2.0**31

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.ledger import Ledger
+from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
 from nodes.decimals import as_text
+from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.private import Private
-from nodes.privacy.simulated import SimulatedSampler
 
 totals = st.fractions(min_value=Fraction(1, 10**4), max_value=10**4)
 

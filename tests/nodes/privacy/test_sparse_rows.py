@@ -13,7 +13,7 @@ from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.clipping import to_grid
-from nodes.privacy.exact import ExactSampler
+from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
@@ -21,7 +21,6 @@ from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import bounded_sum, checked
-from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from nodes.sparse import SparseRows
 from nodes.step_sizes import Constant

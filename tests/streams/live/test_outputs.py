@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.losses.losses import Squared
-from nodes.losses.softmax import Softmax
+from nodes.losses.losses import Softmax, Squared
 from nodes.machine.events import Decided, Foreseen
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations

@@ -1,10 +1,18 @@
 import numpy as np
 import pytest
 
-from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
+from nodes.losses.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    RangeLoss,
+    Softmax,
+    Squared,
+    Weighted,
+)
 from nodes.losses.own_loss import OwnLoss
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
 from nodes.sparse import SparseRows
 from streams.local.scoring import Score, score
 

@@ -8,9 +8,17 @@ import pytest
 
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
-from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
-from nodes.losses.softmax import Softmax
-from nodes.losses.weighted import Weighted
+from nodes.losses.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Linear,
+    Logistic,
+    RangeLoss,
+    Softmax,
+    Squared,
+    Weighted,
+)
 from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.laplace import LaplaceGradient

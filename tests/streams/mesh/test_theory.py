@@ -8,7 +8,7 @@ import pytest
 
 from nodes.bounds.regret import with_noise_on_gradients, with_noise_on_parameters
 from nodes.engine import Engine
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import network_regret
 from nodes.values import Observations
 from streams.mesh.mesh import Mesh

@@ -4,13 +4,12 @@ Each with Prometheus and Grafana.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
-from streams.tools.export.compose import services
-from streams.tools.export.compose.secret_files import INSIDE, OUTSIDE, as_files, declared
 from streams.tools.export.parties import StarParty
 from streams.tools.export.process_file import (
     ProcessFile,
@@ -20,8 +19,191 @@ from streams.tools.export.process_file import (
     scheduler_file,
     set_file,
 )
-from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
+from streams.tools.export.raw_mesh import SIDES, TEXTS, RawCollaboration, RawMesh
 from streams.tools.packed import packed
+
+# The services of a compose project: nodes, scheduler, Prometheus and Grafana.
+
+Service = dict[str, Any]
+
+ANY = "0.0.0.0"  # noqa: S104 # Prometheus, in a container of its own, reaches it at the service's name
+SHARED, OWNER = 9100, 9101
+STATE = "/var/lib/mirrormesh"
+SET = "/srv/mirrormesh"
+SETS = "${MIRRORMESH_SETS:-../sets}"
+"""The folder of the owners' sets of records, a folder each. No export holds one."""
+PROMETHEUS = "prom/prometheus:v2.53.5@sha256:7a34573f0b9c952286b33d537f233cd5b708e12263733aa646e50c33f598f16c"
+GRAFANA = "grafana/grafana:11.6.0@sha256:62d2b9d20a19714ebfe48d1bb405086081bc602aa053e28cf6d73c7537640dfb"
+SCRAPE = "5s"
+_MESH = "/etc/mirrormesh/mesh.yaml"
+_LEAST = {
+    "read_only": True,
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges:true"],
+    "stop_grace_period": "20s",
+}
+
+
+def node(
+    image: str, name: str, service: str, file: ProcessFile, code: list[str], *, endless: bool
+) -> Service:
+    """Return a node's service, whose journal is in the volume of the same name; `code`: what it may run."""
+    command = ["node", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    command += [f"--code={allowed}" for allowed in code]
+    definition = _process(image, service, file, command, endless=endless)
+    definition["volumes"].append(f"{service}:{STATE}")
+    return {**definition, "healthcheck": _python_check(OWNER)}
+
+
+def owner(image: str, name: str, service: str, file: ProcessFile, records: str | None) -> Service:
+    """Return an owner's service, as `node` does; `records`: the file of its set, where it reads one."""
+    command = ["owner", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    definition = _process(image, service, file, command, endless=False)
+    definition["volumes"].append(f"{service}:{STATE}")
+    if records is not None:
+        escaped = records.replace("$", "$$")  # compose would put a variable there
+        paths = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
+        options = {"read_only": True, "bind": {"create_host_path": False}}
+        definition["volumes"].append({"type": "bind", **paths, **options})
+    return {**definition, "healthcheck": _python_check(OWNER)}
+
+
+def set_path(service: str, records: str) -> str:
+    """Return where the file of a service's set must be."""
+    return f"{SETS}/{service}/{records}"
+
+
+def learner(image: str, service: str, file: ProcessFile) -> Service:
+    """Return the learner's service, whose journal is in the volume of the same name."""
+    command = ["learner", _MESH, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    definition = _process(image, service, file, command, endless=False)
+    definition["volumes"].append(f"{service}:{STATE}")
+    return {**definition, "healthcheck": _python_check(SHARED)}
+
+
+def scheduler(image: str, service: str, file: ProcessFile, *, endless: bool) -> Service:
+    """Return the scheduler's service."""
+    command = ["scheduler", _MESH, f"--metrics={ANY}:{SHARED}"]
+    definition = _process(image, service, file, command, endless=endless)
+    return {**definition, "healthcheck": _python_check(SHARED)}
+
+
+def prometheus(after: list[str]) -> Service:
+    """Return a Prometheus for the project's own processes."""
+    return {
+        "image": PROMETHEUS,
+        "command": [
+            "--config.file=/etc/prometheus/mirrormesh/prometheus.yaml",
+            "--storage.tsdb.path=/prometheus",
+            f"--web.listen-address={ANY}:9090",
+        ],
+        "ports": ["127.0.0.1:${PROMETHEUS_PORT:-9090}:9090"],
+        "volumes": ["./prometheus:/etc/prometheus/mirrormesh:ro", "prometheus:/prometheus"],
+        "healthcheck": _check("wget", "-q", "-O", "/dev/null", "http://127.0.0.1:9090/-/ready"),
+        "depends_on": {name: {"condition": "service_started"} for name in after},
+        "restart": "unless-stopped",
+    }
+
+
+def grafana() -> Service:
+    """Return a Grafana with the dashboards, for anyone on the machine, without a login."""
+    return {
+        "image": GRAFANA,
+        "ports": ["127.0.0.1:${GRAFANA_PORT:-3000}:3000"],
+        "environment": {
+            "GF_AUTH_ANONYMOUS_ENABLED": "true",
+            "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+            "GF_ANALYTICS_REPORTING_ENABLED": "false",
+            "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+            "MIRRORMESH_DASHBOARDS": "/var/lib/mirrormesh/dashboards",
+            "PROMETHEUS_URL": "http://prometheus:9090",
+            "SCRAPE_INTERVAL": SCRAPE,
+        },
+        "volumes": [
+            "./grafana/provisioning:/etc/grafana/provisioning:ro",
+            "./grafana/dashboards:/var/lib/mirrormesh/dashboards:ro",
+            "grafana:/var/lib/grafana",
+        ],
+        "healthcheck": _check("wget", "-q", "-O", "/dev/null", "http://127.0.0.1:3000/api/health"),
+        "depends_on": {"prometheus": {"condition": "service_healthy"}},
+        "restart": "unless-stopped",
+    }
+
+
+def _process(image: str, service: str, file: ProcessFile, command: list[str], *, endless: bool) -> Service:
+    definition: Service = {
+        "image": image,
+        "command": command,
+        # another mesh file makes another container: what runs never reads a file that has changed
+        "labels": {"mirrormesh.mesh-sha256": file.checksum},
+        **_LEAST,
+        "restart": "unless-stopped" if endless else "on-failure",  # a run that is over ends with 0
+        "volumes": [f"./mesh/{service}.yaml:{_MESH}:ro"],
+    }
+    if file.variables:
+        definition["environment"] = {name: f"${{{name}:?as in the mesh file}}" for name in file.variables}
+    if file.files:
+        definition["secrets"] = used(service, file)
+    return definition
+
+
+def _python_check(port: int) -> dict[str, Any]:
+    """Return a check that the process's loop works, as it says itself on `port`."""
+    code = f"from urllib.request import urlopen; urlopen('http://127.0.0.1:{port}/livez', timeout=4)"
+    return _check("python", "-c", code)
+
+
+def _check(*words: str) -> dict[str, Any]:
+    times = {"interval": "10s", "timeout": "5s", "retries": 3, "start_period": "60s", "start_interval": "1s"}
+    return {"test": ["CMD", *words], **times}
+
+
+# The secrets of a compose project: each a file, also where the mesh file names a variable.
+
+INSIDE = "/run/secrets"
+"""Where compose puts a process's secrets."""
+OUTSIDE = "${MIRRORMESH_SECRETS:-../secrets}"
+"""The folder of all secrets. An export takes the place of its folder, so they are not in there."""
+
+
+R = TypeVar("R", RawMesh, RawCollaboration)
+
+
+def as_files(raw: R) -> R:
+    """Return the mesh file with a `password_file` for each `password` that is a variable, and so on."""
+    tree = dict(raw.tree)
+    if tree.get("brokers") is not None:
+        tree["brokers"] = _moved(tree["brokers"])
+    owns = {
+        name: {**node_settings, "brokers": _moved(node_settings["brokers"])}
+        if node_settings.get("brokers")
+        else node_settings
+        for name, node_settings in raw.owns.items()
+    }
+    return replace(raw, tree=tree, owns=owns)
+
+
+def _moved(brokers: Mapping[str, Any]) -> dict[str, Any]:
+    with_files = dict(brokers)
+    for side in SIDES:
+        settings = with_files.get(side)
+        if settings is None:
+            continue
+        other_keys = {key: value for key, value in settings.items() if key not in TEXTS}
+        files = {f"{key}_file": key for key in TEXTS if settings.get(key) is not None}
+        with_files[side] = {**other_keys, **files}
+    return with_files
+
+
+def declared(service: str, file: ProcessFile) -> dict[str, dict[str, str]]:
+    """Return the project's secrets of one service: where the file of each is."""
+    return {f"{service}-{name}": {"file": f"{OUTSIDE}/{service}/{name}"} for name in file.files}
+
+
+def used(service: str, file: ProcessFile) -> list[dict[str, str]]:
+    """Return a service's own list of its secrets, each under the name that its mesh file knows."""
+    return [{"source": f"{service}-{name}", "target": f"{INSIDE}/{name}"} for name in file.files]
+
 
 _SCHEDULER = "scheduler"
 _OWNER_BOARD = "learning.json"
@@ -31,15 +213,15 @@ _OWNER_RULES = "rules-owner.yaml"
 def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
     """Return a party's files. Raises MeshFileError."""
     raw, endless = as_files(raw), raw.file.mesh.rounds is None
-    private = f"{services.ANY}:{services.OWNER}"
+    private = f"{ANY}:{OWNER}"
     files = {f"node-{name}": node_file(raw, name, INSIDE, private) for name in whose.nodes}
     node_services = {
-        f"node-{name}": services.node(
+        f"node-{name}": node(
             image, name, f"node-{name}", files[f"node-{name}"], raw.file.code_of(name), endless=endless
         )
         for name in whose.nodes
     }
-    targets = [f"{name}:{port}" for name in files for port in (services.SHARED, services.OWNER)]
+    targets = [f"{name}:{port}" for name in files for port in (SHARED, OWNER)]
     return _project(
         f"{raw.file.mesh.name}_{whose.name}",
         node_services,
@@ -54,8 +236,8 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
     """Return the files of the mesh's operator. Raises MeshFileError."""
     raw, endless = as_files(raw), raw.file.mesh.rounds is None
     file = scheduler_file(raw, INSIDE)
-    scheduler_service = {_SCHEDULER: services.scheduler(image, _SCHEDULER, file, endless=endless)}
-    targets = [f"{_SCHEDULER}:{services.SHARED}"]
+    scheduler_service = {_SCHEDULER: scheduler(image, _SCHEDULER, file, endless=endless)}
+    targets = [f"{_SCHEDULER}:{SHARED}"]
     return _project(
         raw.file.mesh.name, scheduler_service, {_SCHEDULER: file}, targets, volumes=[], owned=False
     )
@@ -64,16 +246,16 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
 def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
     """Return the files of a party of a collaboration. Raises MeshFileError."""
     raw, service = as_files(raw), f"{whose.kind}-{whose.name}"
-    targets, sets = [f"{service}:{services.SHARED}"], list[str]()
+    targets, sets = [f"{service}:{SHARED}"], list[str]()
     if whose.owner:
         records = set_file(raw, whose.name)
-        file = owner_file(raw, whose.name, INSIDE, f"{services.ANY}:{services.OWNER}", services.SET)
-        definition = services.owner(image, whose.name, service, file, records)
-        targets.append(f"{service}:{services.OWNER}")
-        sets = [] if records is None else [services.set_path(service, records)]
+        file = owner_file(raw, whose.name, INSIDE, f"{ANY}:{OWNER}", SET)
+        definition = owner(image, whose.name, service, file, records)
+        targets.append(f"{service}:{OWNER}")
+        sets = [] if records is None else [set_path(service, records)]
     else:
         file = learner_file(raw, INSIDE)
-        definition = services.learner(image, service, file)
+        definition = learner(image, service, file)
     name = f"{raw.file.mesh.name}_{whose.name}"
     return _project(
         name, {service: definition}, {service: file}, targets, volumes=[service], owned=whose.owner, sets=sets
@@ -82,7 +264,7 @@ def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
 
 def _project(
     name: str,
-    found: Mapping[str, services.Service],
+    found: Mapping[str, Service],
     files: Mapping[str, ProcessFile],
     targets: list[str],
     *,
@@ -95,7 +277,7 @@ def _project(
     }
     tree: dict[str, Any] = {
         "name": f"mirrormesh_{name}",  # no other name has a _, so no two projects are one
-        "services": {**found, "prometheus": services.prometheus(list(found)), "grafana": services.grafana()},
+        "services": {**found, "prometheus": prometheus(list(found)), "grafana": grafana()},
         **({"secrets": secrets} if secrets else {}),
         "volumes": {volume: {} for volume in [*volumes, "prometheus", "grafana"]},
     }
@@ -124,8 +306,8 @@ def _watching(targets: list[str], *, owned: bool) -> Iterator[tuple[str, str]]:
     rules = ["rules.yaml", *([_OWNER_RULES] if owned else [])]
     settings = {
         "global": {
-            "scrape_interval": services.SCRAPE,
-            "evaluation_interval": services.SCRAPE,
+            "scrape_interval": SCRAPE,
+            "evaluation_interval": SCRAPE,
             "external_labels": {"runbooks": "https://runbooks.example/mirrormesh"},
         },
         "rule_files": rules,

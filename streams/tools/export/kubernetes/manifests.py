@@ -5,13 +5,20 @@ from typing import Any
 
 from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
-from streams.tools.export.kubernetes import kafka, names
-from streams.tools.export.kubernetes.cluster import Cluster, ClusterPlace, Object, made
+from streams.tools.export.kubernetes import kafka
+from streams.tools.export.kubernetes.cluster import (
+    Cluster,
+    ClusterPlace,
+    Object,
+    check,
+    check_star,
+    label,
+    made,
+    namespace,
+)
 from streams.tools.export.kubernetes.network import local_servers
-from streams.tools.export.kubernetes.nodes import of_party
-from streams.tools.export.kubernetes.scheduler import of_scheduler
-from streams.tools.export.kubernetes.star import of_star
 from streams.tools.export.kubernetes.watching import dashboards, monitors, rules
+from streams.tools.export.kubernetes.workloads import of_party, of_scheduler, of_star
 from streams.tools.export.parties import StarParty
 from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 
@@ -20,14 +27,14 @@ _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 def party(raw: RawMesh, whose: Party, cluster: Cluster) -> dict[str, str]:
     """Return a party's files by name. Raises MeshFileError for what no cluster takes."""
-    names.check(raw.file)
+    check(raw.file)
     place = _place(raw, whose.name)
     return _files(place, {**of_party(raw, whose, place, cluster), **_watched(place, owned=True)})
 
 
 def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
     """Return the files of the mesh's operator by name. Raises MeshFileError for what no cluster takes."""
-    names.check(raw.file)
+    check(raw.file)
     place = _place(raw, None)
     files = {**of_scheduler(raw, place, cluster), **_watched(place, owned=False)}
     files["topics.yaml"] = kafka.topics(raw.file, cluster)
@@ -37,14 +44,14 @@ def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
 
 def star(raw: RawCollaboration, whose: StarParty, cluster: Cluster) -> dict[str, str]:
     """Return the files of a party of a collaboration by name. Raises MeshFileError, as `party` does."""
-    names.check_star(raw.file)
+    check_star(raw.file)
     place = _place(raw, whose.name)
     return _files(place, {**of_star(raw, whose, place, cluster), **_watched(place, owned=whose.owner)})
 
 
 def star_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
     """Return the topics and users of a collaboration's shared broker by name. Raises MeshFileError."""
-    names.check_star(raw.file)
+    check_star(raw.file)
     files, users = {"topics.yaml": kafka.topics(raw.file, cluster)}, kafka.users(raw.file, cluster)
     return _files(None, {**files, "users.yaml": users} if users else files)
 
@@ -70,7 +77,7 @@ def _sides(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> 
 
 def _place(raw: RawMesh | RawCollaboration, party: str | None) -> ClusterPlace:
     mesh = raw.file.mesh.name
-    return ClusterPlace(names.namespace(mesh, party), names.label(mesh))
+    return ClusterPlace(namespace(mesh, party), label(mesh))
 
 
 def _watched(place: ClusterPlace, *, owned: bool) -> dict[str, list[Object]]:

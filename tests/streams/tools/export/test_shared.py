@@ -9,12 +9,10 @@ import yaml
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import as_yaml, read_yaml
-from streams.tools.export.folder import INDEX, write_folder
-from streams.tools.export.images import check_image
+from streams.tools.export.asked import INDEX, check_image, write_folder
 from streams.tools.export.parties import party
 from streams.tools.export.process_file import node_file, scheduler_file
-from streams.tools.export.raw_mesh import read
-from streams.tools.export.secrets import files, moved
+from streams.tools.export.raw_mesh import files, moved, read
 from tests.support.exports import IMAGE, SECURED
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}

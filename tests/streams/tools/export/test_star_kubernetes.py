@@ -13,7 +13,7 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
 from streams.metrics.catalogue import PrivateMetric
-from streams.tools.export.folder import write_folder
+from streams.tools.export.asked import write_folder
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import star_party

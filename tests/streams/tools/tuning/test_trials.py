@@ -8,7 +8,7 @@ import pytest
 
 from nodes.engine import Engine
 from nodes.losses.losses import Hinge, RangeLoss
-from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.exact import SimulatedSampler
 from nodes.values import Observations
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.schema import SchemaSettings

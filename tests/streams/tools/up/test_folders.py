@@ -1,6 +1,6 @@
 """Where `up` keeps a mesh: in one folder for all of its runs."""
 
-from streams.tools.up.folders import PARENT, default_folder
+from streams.tools.up.programs import PARENT, default_folder
 from tests.support.meshes import changed, loaded
 
 

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from streams.tools.up import log_tail
-from streams.tools.up.log_tail import FRESH, LogTail
+from streams.tools.up import children
+from streams.tools.up.children import FRESH, LogTail
 
 AT = "2026-01-01T18:03:17.000Z"
 
@@ -35,7 +35,7 @@ def test_a_warning_stays_until_the_log_says_that_its_cause_is_gone(path):
 
 def test_a_warning_that_does_not_come_again_goes(path, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(log_tail, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now[0]))
     tail = LogTail(path)
     path.write_text(f"{AT} WARNING node a: slow\n")
     tail.read()

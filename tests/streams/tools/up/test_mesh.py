@@ -6,7 +6,7 @@ import pytest
 
 from streams.bus.bus import BusError
 from streams.tools.up import mesh as module
-from streams.tools.up.log_tail import LogTail
+from streams.tools.up.children import LogTail
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.programs import Options
 from tests.support.meshes import changed, loaded

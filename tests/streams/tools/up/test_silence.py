@@ -1,4 +1,4 @@
-from streams.tools.up.silence import Silence
+from streams.tools.up.mesh import Silence
 
 
 def test_a_node_that_is_not_heard_is_silent_and_not_running():

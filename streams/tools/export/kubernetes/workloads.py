@@ -1,0 +1,371 @@
+"""The workloads of an export: pods, and the sets of nodes, schedulers and parties that run them.
+
+A pod has one container, its rights, its files, and the probes that say whether it is alive.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streams.mesh.errors import UsageError
+from streams.mesh.mesh import Mesh
+from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.mesh.settings.parties import Party
+from streams.tools.export.kubernetes.cluster import (
+    CHECKSUM,
+    NODE,
+    OWNER_PORT,
+    SHARED_PORT,
+    Cluster,
+    ClusterPlace,
+    Object,
+    node_set,
+    star_set,
+)
+from streams.tools.export.kubernetes.network import broker_ports, policy
+from streams.tools.export.parties import StarParty
+from streams.tools.export.process_file import (
+    ProcessFile,
+    learner_file,
+    node_file,
+    owner_file,
+    scheduler_file,
+    set_file,
+)
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
+
+USER = 10001
+"""The user of the image (deploy/Containerfile)."""
+FOLDER = "/etc/mirrormesh"
+MESH_FILE = f"{FOLDER}/mesh/mesh.yaml"
+SECRETS = f"{FOLDER}/secrets"
+STATE = "/var/lib/mirrormesh"
+ANY = "0.0.0.0"  # noqa: S104 # a kubelet and Prometheus reach a pod at its own address
+ACCOUNT = "mirrormesh"
+LARGEST = 250_000
+"""The longest mesh file in bytes: `kubectl apply` keeps a copy of it in an annotation of at most 256 KiB."""
+_READABLE = 0o440
+
+
+def config_map(place: ClusterPlace, name: str, file: ProcessFile, labels: Mapping[str, str]) -> Object:
+    """Return the ConfigMap of a process's mesh file. Raises UsageError if it is too long for one."""
+    size = len(file.text.encode())
+    if size > LARGEST:
+        raise UsageError(f"the mesh file of {name} has {size:,} bytes: a ConfigMap takes at most {LARGEST:,}")
+    return place.made("v1:ConfigMap", name, {"data": {MESH_FILE.rpartition("/")[2]: file.text}}, labels)
+
+
+def pod(
+    file: ProcessFile, container: Object, labels: Mapping[str, str], secret: str, config: str, grace: int
+) -> Object:
+    """Return a pod's template. `secret` and `config` are the names of its Secret and its ConfigMap."""
+    spec = {
+        "serviceAccountName": ACCOUNT,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": grace,
+        "securityContext": _restricted_pod(),
+        "containers": [container],
+        "volumes": _volumes(file, secret, config),
+    }
+    return {"metadata": {"labels": dict(labels), "annotations": {CHECKSUM: file.checksum}}, "spec": spec}
+
+
+def container(
+    name: str,
+    image: str,
+    args: list[str],
+    file: ProcessFile,
+    secret: str,
+    ports: Mapping[str, int],
+    probed: str,
+    resources: Object,
+) -> Object:
+    """Return a container that answers probes on the port `probed`, one of `ports`."""
+    return {
+        "name": name,
+        "image": image,
+        "args": args,
+        "env": [_variable(variable, secret) for variable in file.variables],
+        "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
+        "startupProbe": {**_asked("/livez", probed), "periodSeconds": 2, "failureThreshold": 60},
+        "livenessProbe": {**_asked("/livez", probed), "periodSeconds": 10, "failureThreshold": 3},
+        "readinessProbe": {**_asked("/readyz", probed), "periodSeconds": 5},
+        "resources": resources,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": _mounts(file),
+    }
+
+
+def _restricted_pod() -> Object:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _asked(path: str, port: str) -> Object:
+    return {"httpGet": {"path": path, "port": port}, "timeoutSeconds": 2}
+
+
+def _variable(name: str, secret: str) -> Object:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": name}}}
+
+
+def _mounts(file: ProcessFile) -> list[Object]:
+    mounts: list[Object] = [{"name": "mesh", "mountPath": MESH_FILE.rpartition("/")[0], "readOnly": True}]
+    if file.files:
+        mounts.append({"name": "secrets", "mountPath": SECRETS, "readOnly": True})
+    return [*mounts, {"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 # an empty folder of the pod's own
+
+
+def _volumes(file: ProcessFile, secret: str, config: str) -> list[Object]:
+    volumes: list[Object] = [{"name": "mesh", "configMap": {"name": config}}]
+    if file.files:
+        items = [{"key": name, "path": name} for name in file.files]
+        source: dict[str, Any] = {"secretName": secret, "defaultMode": _READABLE, "items": items}
+        volumes.append({"name": "secrets", "secret": source})
+    return [*volumes, {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}]
+
+
+# A process with a journal: a StatefulSet of one replica, whose volume is kept, and what guards it.
+
+SETS = "/srv/mirrormesh"
+"""Where an owner's pod has its set of records."""
+_GRACE = 60
+"""Seconds to end in order: a neighbour may still need the last release."""
+_KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulProcess:
+    """A process: `kind` is its command, `arguments` what follows the mesh file, `name` all its objects'.
+
+    `memory` (MiB) and `storage` (GiB) are what it asks for; `ports`: those of its brokers; `private`: it has
+    a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`;
+    `code`: the user's code that it may run.
+    """
+
+    kind: str
+    name: str
+    file: ProcessFile
+    arguments: tuple[str, ...]
+    memory: int
+    storage: int
+    ports: Iterable[int]
+    private: bool
+    records: bool = False
+    code: tuple[str, ...] = ()
+
+    def objects(self, place: ClusterPlace, cluster: Cluster) -> list[Object]:
+        """Return its objects. Raises UsageError if its mesh file is too long."""
+        selector = {NODE: self.name.removeprefix(f"{self.kind}-")}
+        labels = place.labels(self.kind, **selector)
+        service = {
+            "clusterIP": "None",
+            "selector": selector,
+            "ports": [{"name": "metrics", "port": SHARED_PORT, "targetPort": "metrics"}],
+        }
+        return [
+            config_map(place, self.name, self.file, labels),
+            place.made("v1:Service", self.name, {"spec": service}, labels),
+            place.made("apps/v1:StatefulSet", self.name, {"spec": self._set(labels, cluster)}, labels),
+            policy(place, self.name, selector, self.ports, cluster, owned=self.private),
+        ]
+
+    def _set(self, labels: dict[str, str], cluster: Cluster) -> Object:
+        ports = {"metrics": SHARED_PORT} | ({"owner": OWNER_PORT} if self.private else {})
+        probed = "owner" if self.private else "metrics"
+        requests = {"memory": f"{self.memory}Mi"}
+        resources = {"requests": {"cpu": "100m", **requests}, "limits": {"memory": f"{2 * self.memory}Mi"}}
+        process = container(
+            self.kind, cluster.image, self._args(), self.file, self.name, ports, probed, resources
+        )
+        process["volumeMounts"] = [{"name": "state", "mountPath": STATE}, *process["volumeMounts"]]
+        claim = {
+            "accessModes": ["ReadWriteOncePod"],
+            "resources": {"requests": {"storage": f"{self.storage}Gi"}},
+        }
+        return {
+            "serviceName": self.name,
+            "replicas": 1,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": {NODE: labels[NODE]}},
+            "persistentVolumeClaimRetentionPolicy": _KEPT,
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": self._template(process, labels),
+            "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
+        }
+
+    def _template(self, one: Object, labels: dict[str, str]) -> Object:
+        template = pod(self.file, one, labels, self.name, self.name, _GRACE)
+        if self.records:
+            one["volumeMounts"].append({"name": "set", "mountPath": SETS, "readOnly": True})
+            claim = {"claimName": f"{self.name}-set", "readOnly": True}
+            template["spec"]["volumes"].append({"name": "set", "persistentVolumeClaim": claim})
+        return template
+
+    def _args(self) -> list[str]:
+        options = ["--state", STATE, "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json"]
+        options += [f"--code={allowed}" for allowed in self.code]
+        dashed = any(word.startswith("-") for word in self.arguments)
+        return [self.kind, *options, *(["--"] if dashed else []), MESH_FILE, *self.arguments]
+
+
+def account(place: ClusterPlace) -> Object:
+    """Return the account of all pods, which has no rights."""
+    return place.made("v1:ServiceAccount", ACCOUNT, {"automountServiceAccountToken": False})
+
+
+def disruption(place: ClusterPlace, component: str) -> Object:
+    """Return the PodDisruptionBudget of a kind of process: one at a time."""
+    spec = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": place.labels(component)},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return place.made("policy/v1:PodDisruptionBudget", f"{component}s", {"spec": spec})
+
+
+# A party's nodes: a StatefulSet of one replica each, whose volume is kept.
+
+_NODE = "node"
+_MIB, _GIB = 2**20, 2**30
+_MEMORY = 192
+"""MiB that a node has for itself: measured are 130 (docs/measurements/2026-11-23.md)."""
+
+
+def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
+    """Return a node's objects. Raises MeshFileError if its own part, or its brokers, are not here."""
+    file, mesh = node_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), raw.file.resolved
+    ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
+    resources = _memory(mesh, node), _storage(mesh)
+    code = tuple(raw.file.code_of(node))
+    names = node_set(node), file, (node,)
+    process = StatefulProcess(_NODE, *names, *resources, ports, private=True, code=code)
+    return process.objects(place, cluster)
+
+
+def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
+    """Return the objects of a party by file: one for each node, and what they share."""
+    node_files = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
+    return {"party.yaml": [account(place), disruption(place, _NODE)], **node_files}
+
+
+def _memory(mesh: Mesh, node: str) -> int:
+    """Return the MiB that a node asks for: for itself, and for neighbours' releases within the horizon."""
+    vectors = 16 + mesh.settings.horizon * len(mesh.graph.neighbours(node)[0])
+    return _MEMORY + math.ceil(8 * mesh.settings.dimension * vectors / _MIB)
+
+
+def _storage(mesh: Mesh) -> int:
+    """Return the GiB of a node's volume: a journal holds the rounds of the horizon, and a few more."""
+    return 1 + 64 * mesh.settings.horizon * mesh.settings.dimension // _GIB
+
+
+# The schedulers of a mesh: a Deployment of two, of which the first plan of a round counts.
+
+SCHEDULER = "scheduler"
+REPLICAS = 2
+_RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+_SCHEDULER_GRACE = 30
+
+
+def of_scheduler(raw: RawMesh, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
+    """Return the objects of the schedulers by file. Raises MeshFileError if the mesh's broker is missing."""
+    file, labels = scheduler_file(raw, SECRETS), place.labels(SCHEDULER)
+    ports = broker_ports({"mesh": raw.mesh_broker()}, str(raw.file.path), ("brokers",))
+    objects = [
+        account(place),
+        config_map(place, SCHEDULER, file, labels),
+        place.made("apps/v1:Deployment", SCHEDULER, {"spec": _deployment(file, labels, cluster)}, labels),
+        disruption(place, SCHEDULER),
+        policy(place, SCHEDULER, labels, ports, cluster, owned=False),
+    ]
+    return {"scheduler.yaml": objects}
+
+
+def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> Object:
+    args = ["scheduler", "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json", MESH_FILE]
+    ports = {"metrics": SHARED_PORT}
+    process = container("scheduler", cluster.image, args, file, SCHEDULER, ports, "metrics", _RESOURCES)
+    template = pod(file, process, labels, SCHEDULER, SCHEDULER, _SCHEDULER_GRACE)
+    template["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+        }
+    ]
+    return {
+        "replicas": REPLICAS,
+        "revisionHistoryLimit": 3,
+        "selector": {"matchLabels": labels},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}},
+        "template": template,
+    }
+
+
+# A party of a collaboration: its learner, or an owner, as a StatefulSet of one replica.
+
+_LEARNER, _OWNER = 192, 512
+"""MiB that each has for itself; an owner keeps a set of up to 32 MiB, and reads a larger one in chunks."""
+
+
+def of_star(
+    raw: RawCollaboration, whose: StarParty, place: ClusterPlace, cluster: Cluster
+) -> dict[str, list[Object]]:
+    """Return the objects of a party by file. Raises MeshFileError if its part or its brokers are not here."""
+    process = _owner(raw, whose) if whose.owner else _learner(raw, whose)
+    shared = [account(place), disruption(place, whose.kind)]
+    return {"party.yaml": shared, f"{process.name}.yaml": process.objects(place, cluster)}
+
+
+def _owner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
+    name, settings = whose.name, raw.file.mesh
+    return StatefulProcess(
+        whose.kind,
+        star_set(whose),
+        owner_file(raw, name, SECRETS, f"{ANY}:{OWNER_PORT}", SETS),
+        (name,),
+        _party_memory(_OWNER, settings, 32),
+        _party_storage(settings, settings.queries),
+        broker_ports(raw.brokers(name), str(raw.file.path), raw.brokers_path(name)),
+        private=True,
+        records=set_file(raw, name) is not None,
+    )
+
+
+def _learner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
+    settings, brokers = raw.file.mesh, {"mesh": raw.mesh_broker("the learner")}
+    vectors = 2 + len(settings.owners)
+    return StatefulProcess(
+        whose.kind,
+        star_set(whose),
+        learner_file(raw, SECRETS),
+        (),
+        _party_memory(_LEARNER, settings, 16 * vectors),
+        _party_storage(settings, settings.queries * vectors),
+        broker_ports(brokers, str(raw.file.path), ("brokers",)),
+        private=False,
+    )
+
+
+def _party_memory(own: int, settings: CollaborationSettings, vectors: int) -> int:
+    """Return the MiB to ask for, where so many vectors of d numbers are held."""
+    return own + math.ceil(8 * settings.dimension * vectors / _MIB)
+
+
+def _party_storage(settings: CollaborationSettings, vectors: int) -> int:
+    """Return the GiB of a volume whose journal keeps so many vectors of d numbers: all of a run."""
+    return 1 + 16 * settings.dimension * vectors // _GIB
