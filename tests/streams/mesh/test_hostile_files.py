@@ -53,6 +53,18 @@ def test_aliases_of_reasonable_size_stay_as_they_are(tmp_path):
     assert len(load_any(path, {}).nodes) == 300
 
 
+@pytest.mark.parametrize("text", ["- 1\n", "- []\n", "- {}\n", "- *x\n"])
+def test_of_a_file_of_many_values_the_first_100_000_are_looked_at(tmp_path, text):
+    """The refusal names the place of the reader there, and not the mistake behind it."""
+    path = tmp_path / "mesh.yaml"
+    path.write_text(f"- &x 1\n{text * 120_000}- {{a: \n")
+    with pytest.raises(MeshFileError) as caught:
+        load_any(path, {})
+    (line,) = caught.value.lines
+    assert line.startswith(f"{path}: line 10000")
+    assert line.endswith(": has more than 100,000 values and keys")
+
+
 def hostile_paths(folder):
     os.mkfifo(folder / "pipe")
     (folder / "large.yaml").write_text(f"# {'x' * MIB}\n")
