@@ -36,7 +36,9 @@ class TopicSet:
             logs = Logs(self._broker, committed=True)
             try:
                 count = logs.partitions([self._topic])[self._topic]
-                self._fixed = tuple((_name(one), logs.span(self._topic, one)[1]) for one in range(count))
+                self._fixed = tuple(
+                    (_name(partition), logs.span(self._topic, partition)[1]) for partition in range(count)
+                )
             finally:
                 logs.close()
         return self._fixed
@@ -61,12 +63,12 @@ class TopicSet:
         position, until = first, time.monotonic() + PATIENCE
         while position < end:
             # it waits for that many, which there are not where offsets have no record
-            found = consumer.consume(min(_BATCH, end - position), SOON)
-            if found:
+            messages = consumer.consume(min(_BATCH, end - position), SOON)
+            if messages:
                 until = time.monotonic() + PATIENCE
             elif time.monotonic() > until:
                 raise Unreachable(f"{self._topic} cannot be read to its end")
-            for message in found:
+            for message in messages:
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
                     raise bus_error(error, self._topic)
@@ -80,12 +82,12 @@ def topic_passes(file: CollaborationFile, owner: str, fixed: Extent | None) -> P
     source, topic = file.own(owner).source, DataTopics(owner).records
     if isinstance(source, FileSettings):
         decoder = file_decoder(file, source, ("owners", owner, "source"))
-        found = TopicSet(file.brokers(owner).data, topic, fixed)
-        return Passes(file, owner, decoder, found.values, found.extent)
+        topic_set = TopicSet(file.brokers(owner).data, topic, fixed)
+        return Passes(file, owner, decoder, topic_set.values, topic_set.extent)
     if source is None:
         raise file.refuse(("owners", owner, "source"), "missing: must be given to run the owner here")
-    found = TopicSet(file.brokers(owner).data, topic, fixed)
-    return Passes(file, owner, LibsvmDecoder(source, file.dimension), found.values, found.extent)
+    topic_set = TopicSet(file.brokers(owner).data, topic, fixed)
+    return Passes(file, owner, LibsvmDecoder(source, file.dimension), topic_set.values, topic_set.extent)
 
 
 def _name(partition: int) -> str:

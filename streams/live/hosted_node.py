@@ -111,7 +111,7 @@ class HostedNode:
         The new life has the old one's charges, as records may be fed again at other offsets.
         """
         topic = DataTopics(self.name).records
-        if any(found.topic == topic and found.position > found.end for found in outside):
+        if any(position.topic == topic and position.position > position.end for position in outside):
             self.journal.renew(new_id())
             self.log.warning("%s was made anew: joining as a new instance", topic)
 
@@ -130,16 +130,16 @@ class HostedNode:
         """
         journal = self.journal
         ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
-        life, known = journal.instance, ask(lambda: self._spend.begin(journal, spends))
+        life, reuse = journal.instance, ask(lambda: self._spend.begin(journal, spends))
         simulated = self._learner.mechanism.simulated
         starter = Starter(
             self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning, self._leave_from()
         )
         self.start = starter.start(ask)
         if journal.instance != life:
-            known = ask(lambda: self._spend.begin(journal, spends))
+            reuse = ask(lambda: self._spend.begin(journal, spends))
         closing.callback(self._end_spend)
-        self._known = known
+        self._known = reuse
 
     def _leave_from(self) -> int | None:
         """Return the first round without the node, if its owner has asked. Raises JournalError."""

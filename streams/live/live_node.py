@@ -223,9 +223,9 @@ class LiveNode:
     def _append(self, record: JournalRecord, secret: Secret | None) -> Later | None:
         if self._commits is not None:
             return partial(self._commit, self._commits, record, secret)
-        began = time.perf_counter()
+        start = time.perf_counter()
         self._journal.append(record, secret)
-        self._watcher.committed(time.perf_counter() - began)
+        self._watcher.committed(time.perf_counter() - start)
         return None
 
     def _commit(
@@ -233,10 +233,10 @@ class LiveNode:
     ) -> None:
         """Make a record durable in another thread: other nodes go on meanwhile, this one waits for it."""
         self._lane.hold()
-        began = time.perf_counter()
+        start = time.perf_counter()
 
         def durable(done: "Future[None]") -> None:
-            seconds, error = time.perf_counter() - began, done.exception()
+            seconds, error = time.perf_counter() - start, done.exception()
 
             def go_on() -> None:
                 if error is not None:

@@ -162,10 +162,10 @@ class NodeProcess:
         Slots by count need one partition.
         """
         topics = {node.name: DataTopics(node.name) for node in nodes}
-        access = together(node_on_data(name, own.group) for name, own in topics.items())
+        access = together(node_on_data(name, own_topics.group) for name, own_topics in topics.items())
         positions = {topics[node.name].records: node.data_positions() for node in nodes}
-        several = set(positions) if self._file.mesh.slots.by == "time" else set()
-        outside = preflight(self._brokers.data, access, positions, several=several)
+        by_time = set(positions) if self._file.mesh.slots.by == "time" else set()
+        outside = preflight(self._brokers.data, access, positions, several=by_time)
         for node in nodes:
             node.check_outside(outside)
 
@@ -189,15 +189,15 @@ class NodeProcess:
             cut = isinstance(node.ended, BEGINS_AGAIN)
             if len(self._names) > 1 and not cut:
                 tell_end(node)
-            if cut or all(one.ended is not None for one in self._nodes):
+            if cut or all(other_node.ended is not None for other_node in self._nodes):
                 loop.stop()
 
         commits = None
         if len(self._nodes) > 1:  # waits for the disk overlap
             commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals"))
         for node in self._nodes:
-            own = decisions.get(node.name), predictions.get(node.name)
-            node.assemble(bus, loop, commits, *own, certificates, partial(ended, node))
+            outputs = decisions.get(node.name), predictions.get(node.name)
+            node.assemble(bus, loop, commits, *outputs, certificates, partial(ended, node))
         for node in self._refused:
             node.show_refused(certificates)
         live = LiveNodes([node.live for node in self._nodes], bus, loop)
@@ -266,8 +266,8 @@ class NodeProcess:
         failed = [node for node in (*self._nodes, *self._refused) if node not in over]
         (first, *more) = failed or over
         if len(self._names) > 1 and failed:
-            others = f", and {len(more)} more" if more else ""
-            raise Failed(f"node {first.name} has failed{others}: {first.ended}")
+            more_text = f", and {len(more)} more" if more else ""
+            raise Failed(f"node {first.name} has failed{more_text}: {first.ended}")
         if len(self._names) > 1:
             raise ProcessExit(f"all {len(self._names)} nodes have ended")
         if first.ended is not None:
@@ -305,9 +305,9 @@ def check_shared(file: MeshFile, names: Sequence[str]) -> None:
     """Raise UsageError unless the nodes have the same brokers: a process has one user on each."""
     first = file.brokers(names[0])
     for name in names[1:]:
-        own = file.brokers(name)
+        node_brokers = file.brokers(name)
         for side in ("mesh", "data"):
-            if getattr(own, side) != getattr(first, side):
+            if getattr(node_brokers, side) != getattr(first, side):
                 raise UsageError(
                     f"{names[0]} and {name} have different brokers.{side}: each needs a process of its own"
                 )

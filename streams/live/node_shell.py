@@ -114,7 +114,11 @@ class NodeShell:
         start = self._begin
         for topic, value in start.unsent:
             self._ports.send(topic, value)
-        plans = [plan for one in start.plans for plan in self.plans_of(one.offset, one.value, one.appended)]
+        plans = [
+            plan
+            for stored in start.plans
+            for plan in self.plans_of(stored.offset, stored.value, stored.appended)
+        ]
         secret, carried = self._journal.secret(), self._journal.carried
         self._handle(Started(start.records, tuple(plans), secret, carried, start.leave_from))
 
@@ -124,15 +128,15 @@ class NodeShell:
 
     def plans_of(self, offset: int, value: bytes, appended: float) -> tuple[PlanArrived, ...]:
         """Return the plans of a record of the topology, for `take_plans`; none if it is void, or refused."""
-        who = self.machine.identity
+        identity = self.machine.identity
         try:
             signed = self._envelope.of_scheduler(value)
-            record = decode_plans(signed, who.run, self._digest, self._clock, appended)
+            record = decode_plans(signed, identity.run, self._digest, self._clock, appended)
         except Refused as refused:
             self._ports.refused(self._topics.topology, value, refused)
             return ()
         if not self._chain.take(record):
-            self._ports.report(Noticed(Notice.PLAN_IGNORED, who.name, record.plans[0].round))
+            self._ports.report(Noticed(Notice.PLAN_IGNORED, identity.name, record.plans[0].round))
             return ()
         self.generation = max(self.generation, record.last.generation)
         return tuple([PlanArrived(plan, offset) for plan in record.plans])
@@ -168,19 +172,19 @@ class NodeShell:
 
         Sets `replaced` if a newer process of this node has sent a hello after this one's.
         """
-        who = self.machine.identity
+        identity = self.machine.identity
         try:
-            beat = self._beat_of(value, who.name)
+            beat = self._beat_of(value, identity.name)
         except Refused:
             return False
-        own = beat.boot == who.boot
-        if own and self._hello is None:
+        is_own = beat.boot == identity.boot
+        if is_own and self._hello is None:
             self._hello = offset  # or that of a later heartbeat: a broker may have lost the hello
-        elif not own and beat.hello and beat.boot not in self._earlier:
+        elif not is_own and beat.hello and beat.boot not in self._earlier:
             if self._hello is None:
                 self._earlier.add(beat.boot)  # it says hello twice, and the second may come after this one's
             self.replaced |= self._hello is not None and offset > self._hello
-        return own
+        return is_own
 
     def may_accuse(self, value: bytes) -> bool:
         """Return whether a heartbeat may be one for `peer_beat_read`; most are not. From any thread."""
@@ -188,12 +192,12 @@ class NodeShell:
 
     def peer_beat_read(self, reader: str, value: bytes) -> None:
         """Take a heartbeat of a node that hears this one: it may have two values of its for a round."""
-        who = self.machine.identity
+        identity = self.machine.identity
         try:
             beat = self._beat_of(value, reader)
         except Refused:
             return  # schedulers count it
-        if who.instance in beat.accused:
+        if identity.instance in beat.accused:
             self._ports.report(Noticed(Notice.ACCUSED, reader, beat.stepped))
 
     def beat(self) -> None:
@@ -219,11 +223,11 @@ class NodeShell:
 
     def _carry_out(self, effects: Iterator[Effect]) -> bool:
         """Return whether all effects are done; the rest follows a `Later`."""
-        done, before = self._effects, self._before_effect
+        handlers, before = self._effects, self._before_effect
         for effect in effects:
             if before is not None:
                 before()
-            later = done[type(effect)](effect)
+            later = handlers[type(effect)](effect)
             if later is not None:
                 self._busy = True
                 later(partial(self._follow, effects))

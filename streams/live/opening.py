@@ -22,8 +22,11 @@ LOGGER = logging.getLogger("mirrormesh.node")
 def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
     """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError if they are one, unstated."""
     brokers = {name: file.brokers(name) for name in names}
-    asked = {file.mesh_broker, *(broker for own in brokers.values() for broker in (own.mesh, own.data))}
-    check_clusters(file, brokers, {broker: reached(broker, stop) for broker in asked})
+    addresses = {
+        file.mesh_broker,
+        *(broker for node_brokers in brokers.values() for broker in (node_brokers.mesh, node_brokers.data)),
+    }
+    check_clusters(file, brokers, {broker: reached(broker, stop) for broker in addresses})
 
 
 def open_mesh(file: MeshFile, names: Sequence[str], closing: ExitStack) -> KafkaBus:
@@ -76,7 +79,7 @@ def _data_bus(
 ) -> KafkaBus:
     """Open a topic of each node."""
     specs = {name: data_specs(file.mesh, name) for name in topics}
-    largest = {spec.name: spec.largest for found in specs.values() for spec in found}
+    largest = {spec.name: spec.largest for topic_specs in specs.values() for spec in topic_specs}
     broker = file.brokers(next(iter(topics))).data
     bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced)
     closing.callback(bus.close)

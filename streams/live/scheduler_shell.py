@@ -97,7 +97,9 @@ class SchedulerShell:
         """Return the records of topology and progress, and where to continue. Raises BusError."""
         first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}
         stored = self._bus.stored(first)
-        offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
+        offsets = {
+            topic: records[-1].offset + 1 if records else first[topic] for topic, records in stored.items()
+        }
         return SchedulerStart(stored, offsets)
 
     def start(self, start: SchedulerStart, current: int | None = None) -> None:
@@ -149,10 +151,10 @@ class SchedulerShell:
         self._handle(SourceEnded(0))
 
     def _confirm(self, appended: float) -> None:
-        known = -inf < self._confirmed < inf
+        is_finite = -inf < self._confirmed < inf
         if appended < inf:
-            self._confirmed = max(self._confirmed, appended) if known else appended
-        elif not known:  # the topics have no times
+            self._confirmed = max(self._confirmed, appended) if is_finite else appended
+        elif not is_finite:  # the topics have no times
             self._confirmed = inf
 
     def _bounded(self) -> int | None:

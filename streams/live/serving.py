@@ -49,11 +49,13 @@ class Endpoints:
 
         def missing(*, whole: bool) -> str | None:
             ends = ((metrics, name, ended(name)) for name, metrics in nodes.items())
-            said = (
+            by_node = (
                 (name, metrics.missing() if end is None else end if whole else "has ended")
                 for metrics, name, end in ends
             )
-            reasons = [reason if len(nodes) == 1 else f"{name}: {reason}" for name, reason in said if reason]
+            reasons = [
+                reason if len(nodes) == 1 else f"{name}: {reason}" for name, reason in by_node if reason
+            ]
             return "; ".join(reasons) or None
 
         if self._shared is not None:

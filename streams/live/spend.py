@@ -63,19 +63,21 @@ class _LifeRecord:
         """Record in both that a life begins or goes on. Raises JournalError, BusError."""
         file, reader, state, self._topic = self._mesh_file, self._reader, self._state, topic
         data = data_of(file, reader, topic=None if topic is None else topic.data)
-        apart = stated_apart(file, state, {reader: data}, other_data=other_data)[reader]
-        self.own = own = begin_life(state, life._replace(data=data, apart=apart), fresh=fresh)
+        stated = stated_apart(file, state, {reader: data}, other_data=other_data)[reader]
+        self.own = spend = begin_life(state, life._replace(data=data, apart=stated), fresh=fresh)
         if topic is None:
-            return own
+            return spend
         folder = StateFolder(state)
-        here = [line._replace(folder=line.folder or folder.id()) for line in all_spends(state, reader)]
-        lines_here = [*(line for line in here if line.identity != own.identity), own]
+        folder_lines = [
+            line._replace(folder=line.folder or folder.id()) for line in all_spends(state, reader)
+        ]
+        lines_here = [*(line for line in folder_lines if line.identity != spend.identity), spend]
         topic.write(unwritten(lines_here, topic.read()))
         self._lines = topic.read()
-        others = [line for line in self._lines if line.identity != own.identity]
-        if others:  # so that the folder knows what its process knew
-            keep_spends(folder.spends(reader), *others)
-        return own
+        other_lines = [line for line in self._lines if line.identity != spend.identity]
+        if other_lines:  # so that the folder knows what its process knew
+            keep_spends(folder.spends(reader), *other_lines)
+        return spend
 
     def _known(self, *, whole: bool = True) -> Reuse:
         """Return what is known of all spending on the data; `whole`: the topic's lines are all there is."""
@@ -123,15 +125,15 @@ class NodeSpend(_LifeRecord):
         self.begun = bool(journal.records() or journal.carried)
         if self.begun:
             check_same(self.node, self.file.mesh.run, self._lives(), self.options.reuse, self.options.spent)
-        there, mesh = topic.read(), self.file.mesh
-        unpriced = not there and read_before(self.file.brokers(self.node).data, self.node)
+        topic_spends, mesh = topic.read(), self.file.mesh
+        unpriced = not topic_spends and read_before(self.file.brokers(self.node).data, self.node)
         self.whole = self.whole and not unpriced
         if journal.records():
             return
         self.named = is_named()
         if self.begun:
             return
-        lives = merged_lives(self._lives(), there).values()
+        lives = merged_lives(self._lives(), topic_spends).values()
         unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
         check_reuse(
             self.node, named=unknown, read=unpriced, reuse=self.options.reuse, spent=self.options.spent
@@ -143,8 +145,8 @@ class NodeSpend(_LifeRecord):
         Call it before this process's hello, and again if its journal has begun a new life since.
         """
         record = next(iter(journal.records(1)), None)
-        begun = begun_life(self._state, self.file.resolved, self.node, record, self._position())
-        life = begun._replace(by_plans=record is None and self.named)
+        first_life = begun_life(self._state, self.file.resolved, self.node, record, self._position())
+        life = first_life._replace(by_plans=record is None and self.named)
         if not self.begun:
             life = life._replace(before=self.options.spent or 0, reuse=self.options.reuse)
         stated = self.options.other_data and not self.begun
@@ -307,17 +309,20 @@ def check_same(
 
     `lives`: the run's recorded lives. The same options are allowed, as services repeat their command line.
     """
-    known = [(spend.before, spend.reuse) for spend in lives]
-    before = max((count for count, _ in known), default=0)
-    statements = [statement for _, statement in known if statement is not None]
-    begun = "reused" if "reused" in statements else statements[0] if statements else None
+    earlier_statements = [(spend.before, spend.reuse) for spend in lives]
+    before = max((count for count, _ in earlier_statements), default=0)
+    statements = [statement for _, statement in earlier_statements if statement is not None]
+    first_statement = "reused" if "reused" in statements else statements[0] if statements else None
     if spent is not None and spent != before:
         raise UsageError(
             f"--spent is {spent}: must be {before}, as when {run} was begun for {node}, or not be given"
         )
-    if reuse is not None and reuse != begun:
-        option, then = (_OPTION[reuse], f"with {_OPTION[begun]}" if begun else "without it")
-        raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {then}")
+    if reuse is not None and reuse != first_statement:
+        option, earlier_option = (
+            _OPTION[reuse],
+            f"with {_OPTION[first_statement]}" if first_statement else "without it",
+        )
+        raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {earlier_option}")
 
 
 _OPTION = {"end": "--from end", "reused": "--data-reused"}

@@ -80,36 +80,44 @@ class Starter:
 
     def start(self, ask: Ask, *, alone: bool = False) -> MeshStart:
         """Return where to continue; `alone`: no process of the node was ever on this bus. Raises BusError."""
-        who, progress = self._identity(), self.mesh.topics.progress(self.node)
+        identity, progress = self._identity(), self.mesh.topics.progress(self.node)
         first = ask(lambda: self.bus.end(progress))  # from there the own hello is read back
-        earlier = ask(self._earlier) | {who.boot}  # its instance may yet be renewed, with another boot
+        earlier = ask(self._earlier) | {identity.boot}  # its instance may yet be renewed, with another boot
         if not alone:
             records = self.journal.records()
             stepped = records[-1].stepped if records else 0
             wish = self.leave_from  # else a node that has left would be let in again
-            beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, leave_from=wish, hello=True)
+            beat = Heartbeat(
+                identity.run,
+                identity.name,
+                identity.instance,
+                identity.boot,
+                stepped,
+                leave_from=wish,
+                hello=True,
+            )
             self.bus.send(progress, self.mesh.envelope.sealed(encode_heartbeat(beat, self.mesh.digest)))
             ask(self._acknowledged)
         rounds, plans = ask(self._renewed), ask(self._plans)
         if ask(lambda: self._is_renewed_by_others(plans)):
             rounds, plans = {}, ask(self._plans)
-        if self.journal.instance != who.instance:
-            who = self._identity()  # a boot has one instance, and its hello named the old one
-        return replace(ask(lambda: self._look(who, rounds, plans, {progress: first})), earlier=earlier)
+        if self.journal.instance != identity.instance:
+            identity = self._identity()  # a boot has one instance, and its hello named the old one
+        return replace(ask(lambda: self._look(identity, rounds, plans, {progress: first})), earlier=earlier)
 
     def _earlier(self) -> frozenset[str]:
         """Return the boots of the earlier processes, which may say hello again.
 
         In a signed mesh all of them, as others may send their hellos again; else those that may be there yet.
         """
-        mesh, found = self.mesh, set[str]()
+        mesh, boots = self.mesh, set[str]()
         topic = mesh.topics.progress(self.node)
         first, end = self.bus.span(topic)
         for value in self.bus.read(topic, first if mesh.envelope.signs else max(first, end - RECENT)):
             with suppress(Refused):
                 beat = mesh.envelope.unverified(value)
-                found.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)
-        return frozenset(found)
+                boots.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)
+        return frozenset(boots)
 
     def _identity(self) -> Identity:
         return Identity(self.node, self.mesh.topics.run, self.journal.instance, self.new_id())
@@ -124,15 +132,17 @@ class Starter:
         Returns, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
-        found: dict[str, list[ReleaseMessage]] = {}
+        sent_by_topic: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
             topic = mesh.topics.edge(self.node, target)
-            if topic not in found:  # an outbox is that of all
-                found[topic] = self._sent(target)
-            sent = found[topic]
-            if self._renews(sent):
+            if topic not in sent_by_topic:  # an outbox is that of all
+                sent_by_topic[topic] = self._sent(target)
+            messages = sent_by_topic[topic]
+            if self._renews(messages):
                 return {}
-            rounds[target] = frozenset(one.round for one in sent if one.instance == journal.instance)
+            rounds[target] = frozenset(
+                message.round for message in messages if message.instance == journal.instance
+            )
         return rounds
 
     def _is_renewed_by_others(self, plans: "_Plans") -> bool:
@@ -170,35 +180,35 @@ class Starter:
         offsets: dict[str, int],
     ) -> MeshStart:
         topics, records = self.mesh.topics, self.journal.records()
-        wanted = dict(records[-1].edge_positions) if records else {}
+        positions = dict(records[-1].edge_positions) if records else {}
         edges = {
-            source: self._inside(topics.edge(source, self.node), wanted.get(source))
+            source: self._inside(topics.edge(source, self.node), positions.get(source))
             for source in self.mesh.expected
         }
         topology, stored, planned = plans
-        again = tuple(
+        replayed = tuple(
             (topics.edge(self.node, target), self._sealed(message))
             for target, record in unsent(self.node, records, messages(planned), rounds)
             for message in [record.message(topics.run, self.node, who.instance, simulated=self.simulated)]
         )
         if records:
-            moved = tuple((source, edges[source]) for source in wanted if source in edges)
-            last = records[-1]._replace(topology_position=topology, edge_positions=moved)
+            edge_positions = tuple((source, edges[source]) for source in positions if source in edges)
+            last = records[-1]._replace(topology_position=topology, edge_positions=edge_positions)
             records = (*records[:-1], last)
         offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
         readers = self.mesh.targets if self.mesh.is_told else ()  # they may have evidence against this one
         beats = map(topics.progress, readers)
         offsets |= {topic: self.bus.end(topic) for topic in beats if topic not in offsets}
         offsets[topics.topology] = stored[-1].record.offset + 1 if stored else topology
-        taken = {entry.record.offset for entry in planned} | {
+        taken_offsets = {entry.record.offset for entry in planned} | {
             entry.record.offset for entry in stored if entry.message is None
         }
         taken_plans = tuple(
             entry.record
             for entry in stored
-            if entry.record.offset >= topology and entry.record.offset in taken
+            if entry.record.offset >= topology and entry.record.offset in taken_offsets
         )
-        return MeshStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(again)), self.leave_from)
+        return MeshStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(replayed)), self.leave_from)
 
     def _plans(self) -> "_Plans":
         """Return where to take plans from, and the topology from there or before.
@@ -214,8 +224,8 @@ class Starter:
         first = max(beginning, min(topology, oldest))
         stored = log.plans(first)
         if not records or holds(stored, records[-1]):
-            known = bool(records) and first == oldest and holds(stored, records[0])
-            return _Plans(topology, stored, valid(stored, known=known))
+            has_oldest = bool(records) and first == oldest and holds(stored, records[0])
+            return _Plans(topology, stored, valid(stored, known=has_oldest))
         if topology > beginning:
             self.warn(f"{topic}: its plan for round {records[-1].round} was lost, and others were made since")
             stored = log.plans(beginning)
@@ -259,8 +269,8 @@ def unsent(
     the machine sends it again in any case.
     """
     planned: dict[int, Plan] = {}
-    for one in plans:
-        planned |= {plan.round: plan for plan in one.plans}
+    for plan_record in plans:
+        planned |= {plan.round: plan for plan in plan_record.plans}
     for record in records[:-1]:
         if record.round in planned:
             for target in planned[record.round].outgoing(node):

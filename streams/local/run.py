@@ -121,7 +121,7 @@ class LocalSpends:
             life = begun_life(self.state, self._file.resolved, name, self._last[name], ())
             life = life._replace(data=data[name], apart=stated[name])
             self._own[name] = begin_life(self.state, life, fresh=self._last[name] is None)
-        lines = {name: to_line(own) for name, own in self._own.items()}
+        lines = {name: to_line(spend) for name, spend in self._own.items()}
         keep_order(self.state, self._file, self._seed, lines)
 
     def end(self, recorder: Recorder) -> None:

@@ -181,8 +181,8 @@ class Deadlines:
             return
         left = self._left(started)
         if left > 0:
-            again = left if self._patience is None else min(left, EACH)
-            self._loop.after(max(again, SOON), partial(self._look, started))
+            delay = left if self._patience is None else min(left, EACH)
+            self._loop.after(max(delay, SOON), partial(self._look, started))
         elif not self._read_to_the_ends(started):
             self._loop.after(AGAIN, partial(self._look, started))
 

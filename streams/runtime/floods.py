@@ -39,31 +39,35 @@ class Summed:
 
     def say(self, level: int, kind: Hashable, line: str) -> None:
         """Log the line, or count it."""
-        known = self._kinds.get(kind)
-        if known is None:
+        line_kind = self._kinds.get(kind)
+        if line_kind is None:
             self._kinds[kind] = _Kind(self._clock(), level, line)
             self._log.log(level, "%s", line)
             return
-        known.level, known.line = level, line
-        known.count += 1
-        if self._clock() - known.told >= self._period:
-            self._tell(known)
+        line_kind.level, line_kind.line = level, line
+        line_kind.count += 1
+        if self._clock() - line_kind.told >= self._period:
+            self._tell(line_kind)
 
     def catch_up(self) -> None:
         """Log what is due, and forget kinds that have come no more."""
         now = self._clock()
-        due = [(kind, known) for kind, known in self._kinds.items() if now - known.told >= self._period]
-        for kind, known in due:
-            if known.count:
-                self._tell(known)
+        due = [
+            (kind, line_kind)
+            for kind, line_kind in self._kinds.items()
+            if now - line_kind.told >= self._period
+        ]
+        for kind, line_kind in due:
+            if line_kind.count:
+                self._tell(line_kind)
             else:
                 del self._kinds[kind]
 
     def end(self) -> None:
         """Log all that is left."""
-        for known in self._kinds.values():
-            if known.count:
-                self._tell(known)
+        for line_kind in self._kinds.values():
+            if line_kind.count:
+                self._tell(line_kind)
 
     def _tell(self, known: _Kind) -> None:
         now = self._clock()

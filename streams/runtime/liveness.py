@@ -59,8 +59,8 @@ class Liveness:
 
     def stalled(self) -> str | None:
         """Return the first part that stands still, and how it does; None while all work."""
-        for name, there in self._threads.items():
-            if not there():
+        for name, is_alive in self._threads.items():
+            if not is_alive():
                 return self._say(name, f"{name} is dead")
         for name, pulse in self._pulses.items():
             age = pulse.age

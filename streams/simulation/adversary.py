@@ -234,18 +234,18 @@ class Adversary:
         members would wait for their round, and hold all others back until that clock is right.
         """
         stored = self.world.broker.logs[self.world.scene.parts.topics.topology].records
-        kept: int | None = None
+        offset: int | None = None
         for record in stored:
             readable, skips = self.world.watch.oracle.skips_to(record.value, record.appended)
-            if readable and (kept is None or skips):
-                kept = record.offset
-        return kept or 0
+            if readable and (offset is None or skips):
+                offset = record.offset
+        return offset or 0
 
     def _forget(self, topic: str, count: int) -> None:
-        lost = self.world.broker.forget(topic, count)
+        forgotten = self.world.broker.forget(topic, count)
         left = [(record.value, record.appended) for record in self.world.broker.logs[topic].records]
-        self.world.watch.oracle.forgotten(topic, lost, left)
-        self.world.history.note("broker", "forgets", f"{lost} records of {topic.split('.', 2)[-1]}")
+        self.world.watch.oracle.forgotten(topic, forgotten, left)
+        self.world.history.note("broker", "forgets", f"{forgotten} records of {topic.split('.', 2)[-1]}")
 
     # ---------------------------------------------------------------------------------------- schedulers
 

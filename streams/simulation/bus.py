@@ -37,15 +37,15 @@ class FaultyBus(MemoryBus):
         if len(value) > broker.largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {broker.largest} are allowed")
         self.waiting += 1
-        sent = log, value, acknowledged, key or b""
+        message = log, value, acknowledged, key or b""
         due = max(broker.now + broker.latency.get(topic, 0.0), self._due.get(topic, 0.0))
         # what is due just now may be on its way yet: nothing overtakes it
         if due <= broker.now and all(flying[0] is not log for flying in self._flying.values()):
-            self._arrive(sent)
+            self._arrive(message)
             return
         self._due[topic] = due
         self._sends += 1
-        self._flying[self._sends] = sent
+        self._flying[self._sends] = message
         broker.at(due, partial(self._arrived, self._sends))
 
     def span(self, topic: str) -> tuple[int, int]:
@@ -76,9 +76,9 @@ class FaultyBus(MemoryBus):
     def pass_on(self) -> None:
         """Let pass what has waited for the link."""
         if not self._link.mute:
-            held, self._held = self._held, []
-            for sent in held:
-                self._land(*sent)
+            messages, self._held = self._held, []
+            for message in messages:
+                self._land(*message)
         if not self._link.deaf:
             for reader in self._readers:
                 if reader.active:

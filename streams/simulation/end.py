@@ -25,17 +25,19 @@ def may_wait(world: World, broken: set[str]) -> bool:
     settings = world.scene.parts.scheduler
     last = world.watch.oracle.last_plan
     present = [node for node in world.processes if node.wanted and node.name not in broken]
-    there = [node for node in present if last is None or not _leaves(node, last.round + 1)]
-    if len(there) < len(present) and {node.name for node in present} >= set(world.nodes):
+    staying = [node for node in present if last is None or not _leaves(node, last.round + 1)]
+    if len(staying) < len(present) and {node.name for node in present} >= set(world.nodes):
         return False  # all others leave, and nobody is away
-    names = {node.name for node in there}
+    names = {node.name for node in staying}
     if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
         return True
-    if last is None or last.ended or any(_carries_on(node, last) for node in there):
+    if last is None or last.ended or any(_carries_on(node, last) for node in staying):
         return False
     if any(_is_silent(world, member) for member in last.members if member.name not in names):
         return True
-    return not any(_stepped(node) for node in there) and not names >= world.watch.oracle.topology.named.keys()
+    return (
+        not any(_stepped(node) for node in staying) and not names >= world.watch.oracle.topology.named.keys()
+    )
 
 
 def _leaves(node: SimulatedNode, round: int) -> bool:

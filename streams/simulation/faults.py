@@ -141,13 +141,13 @@ def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tup
     At most one node lies, and at most one is broken for ever.
     """
     liar, broken = (str(name) for name in random.choice(names, 2, replace=False))
-    found = [
-        fault._replace(who=liar if kind in LIES else broken if how.lasting else fault.who)
-        for kind, how in RANGES.items()
-        for fault in _of_kind(random, kind, how, names, events)
+    drawn_faults = [
+        fault._replace(who=liar if kind in LIES else broken if bounds.lasting else fault.who)
+        for kind, bounds in RANGES.items()
+        for fault in _of_kind(random, kind, bounds, names, events)
     ]
-    lasting = [fault for fault in found if RANGES[fault.kind].lasting]
-    return tuple(sorted(fault for fault in found if fault not in lasting[1:]))
+    lasting = [fault for fault in drawn_faults if RANGES[fault.kind].lasting]
+    return tuple(sorted(fault for fault in drawn_faults if fault not in lasting[1:]))
 
 
 def _of_kind(
@@ -157,6 +157,6 @@ def _of_kind(
         return
     for _ in range(int(random.integers(1, how.most + 1))):
         at = 0 if kind is FaultKind.DISORDER else int(random.integers(events))
-        who = str(random.choice(names))
+        name = str(random.choice(names))
         seconds = round(float(random.uniform(*how.seconds)), 2)
-        yield InjectedFault(at, kind, who, seconds, int(random.integers(how.amounts[0], how.amounts[1] + 1)))
+        yield InjectedFault(at, kind, name, seconds, int(random.integers(how.amounts[0], how.amounts[1] + 1)))

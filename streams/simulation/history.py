@@ -57,13 +57,11 @@ class SimulatedHistory:
 
     def text(self) -> Iterator[str]:
         """Yield the lines, aligned."""
-        who = max((len(line.who) for line in self.lines), default=0)
-        what = max((len(line.what) for line in self.lines), default=0)
+        name_width = max((len(line.who) for line in self.lines), default=0)
+        event_width = max((len(line.what) for line in self.lines), default=0)
         for line in self.lines:
-            said = (
-                f"{line.number:>6} {line.time:>9.3f} s  {line.who:<{who}}  {line.what:<{what}}  {line.detail}"
-            )
-            yield said.rstrip()
+            names = f"{line.who:<{name_width}}  {line.what:<{event_width}}"
+            yield f"{line.number:>6} {line.time:>9.3f} s  {names}  {line.detail}".rstrip()
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that are equal for equal histories."""

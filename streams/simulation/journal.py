@@ -27,11 +27,11 @@ class FaultyJournal(MemoryJournal):
 
     def lose(self, count: int) -> int:
         """Forget the newest records, as an older copy of the folder has; return how many."""
-        lost = min(count, len(self._records))
-        for _ in range(lost):
+        dropped = min(count, len(self._records))
+        for _ in range(dropped):
             self._records.pop()
         self._secret = self._secrets.get(self._records[-1].round) if self._records else None
-        return lost
+        return dropped
 
     def copied(self) -> "FaultyJournal":
         """Return a copy of the folder."""

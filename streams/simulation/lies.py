@@ -55,8 +55,8 @@ class Liar:
             return
         round = max(1, records[-1].round + fault.amount - 1)
         value = Release(0.5 * records[-1].release + 0.01)
-        told = records[-1].message(parts.topics.run, fault.who, journal.instance, simulated=True)
-        forged = encode_release(told._replace(round=round, release=value, exact=False), parts.digest)
+        message = records[-1].message(parts.topics.run, fault.who, journal.instance, simulated=True)
+        forged = encode_release(message._replace(round=round, release=value, exact=False), parts.digest)
         for topic in self._edges(fault.who):
             world.broker.write(topic, self._sealed(fault.who, forged))
 
@@ -104,8 +104,8 @@ class Liar:
         """Say that every other node has sent two values."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
-            others = {node.journal.instance for node in self._world.processes if node.name != fault.who}
-            self._say(replace(beat, accused=tuple(sorted(others))[:MOST_TOLD]))
+            instances = {node.journal.instance for node in self._world.processes if node.name != fault.who}
+            self._say(replace(beat, accused=tuple(sorted(instances))[:MOST_TOLD]))
 
     def _false_wish(self, fault: InjectedFault) -> None:
         """Ask to leave, or to join, from a round that has passed, is near, or never comes."""
@@ -127,8 +127,8 @@ class Liar:
 
     def _say(self, beat: Heartbeat) -> None:
         parts = self._world.scene.parts
-        said = self._sealed(beat.node, encode_heartbeat(beat, parts.digest))
-        self._world.broker.write(parts.topics.progress(beat.node), said)
+        signed = self._sealed(beat.node, encode_heartbeat(beat, parts.digest))
+        self._world.broker.write(parts.topics.progress(beat.node), signed)
 
     def _sealed(self, name: str, message: bytes) -> bytes:
         return self._world.scene.parts.envelopes.get(name, PLAIN).sealed(message)

@@ -70,8 +70,8 @@ def run(stage: SimulatedStage, seed: int, keep: tuple[int, ...] | None = None) -
         violation = f"{type(error).__name__}: {error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
     if violation is not None:
         history.note("all", "VIOLATION", violation)
-    kept = tuple(range(len(faults))) if keep is None else keep
-    return SearchOutcome(seed, faults, kept, history, violation)
+    chosen = tuple(range(len(faults))) if keep is None else keep
+    return SearchOutcome(seed, faults, chosen, history, violation)
 
 
 def search(stage: SimulatedStage, seeds: range) -> Iterator[SearchOutcome]:
@@ -86,11 +86,13 @@ def shrunk(stage: SimulatedStage, failed: SearchOutcome) -> SearchOutcome:
     debugging, Zeller 1999). What fails in another way is another bug, and does not count.
     """
     best, size = failed, max(1, len(failed.keep) // 2)
-    same = _kind(failed.violation or "", stage.names)
+    violation_kind = _kind(failed.violation or "", stage.names)
 
     def again(keep: tuple[int, ...]) -> SearchOutcome | None:
-        found = run(stage, failed.seed, keep)
-        return found if found.violation and _kind(found.violation, stage.names) == same else None
+        outcome = run(stage, failed.seed, keep)
+        return (
+            outcome if outcome.violation and _kind(outcome.violation, stage.names) == violation_kind else None
+        )
 
     while True:
         smaller = _without_a_chunk(again, best, size)
@@ -106,9 +108,9 @@ def _without_a_chunk(
     again: Callable[[tuple[int, ...]], SearchOutcome | None], failed: SearchOutcome, size: int
 ) -> SearchOutcome | None:
     for first in range(0, len(failed.keep), size):
-        found = again(failed.keep[:first] + failed.keep[first + size :])
-        if found is not None:
-            return found
+        smaller = again(failed.keep[:first] + failed.keep[first + size :])
+        if smaller is not None:
+            return smaller
     return None
 
 

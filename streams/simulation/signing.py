@@ -23,11 +23,11 @@ def signed(parts: MeshParts) -> MeshParts:
     """Return the parts of a mesh in which each node and scheduler signs."""
     topics = parts.topics
     nodes = {name: _public(f"node {name}") for name in parts.nodes}
-    known = SignedEnvelope(topics.mesh, topics.run, parts.digest, nodes, {PLANNER: _public(PLANNER)})
+    envelope = SignedEnvelope(topics.mesh, topics.run, parts.digest, nodes, {PLANNER: _public(PLANNER)})
     return replace(
         parts,
-        envelopes={name: known.signing(name, key_of(f"node {name}").sign) for name in nodes},
-        planner=known.signing(PLANNER, key_of(PLANNER).sign),
+        envelopes={name: envelope.signing(name, key_of(f"node {name}").sign) for name in nodes},
+        planner=envelope.signing(PLANNER, key_of(PLANNER).sign),
     )
 
 

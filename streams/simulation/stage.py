@@ -118,13 +118,13 @@ class Stage:
         faults = drawn(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
-        own = OWN[int(generator("own epsilon", seed).integers(len(OWN)))]
-        variants = [self._variant(horizon, learns, own, earlier=False)]
+        own_epsilon = OWN[int(generator("own epsilon", seed).integers(len(OWN)))]
+        variants = [self._variant(horizon, learns, own_epsilon, earlier=False)]
         if any(fault.kind is FaultKind.NEW_FILE for fault in faults):
-            variants.insert(0, self._variant(horizon, learns, own, earlier=True))
+            variants.insert(0, self._variant(horizon, learns, own_epsilon, earlier=True))
         mesh = variants[-1].mesh
         noise = {name: CountedNoise(seed, name) for name in names}
-        again = {
+        files_again = {
             name: mesh.node(name).learner_with(CountedNoise(seed, name, drawn_last))
             for name, drawn_last in noise.items()
         }
@@ -142,17 +142,19 @@ class Stage:
             for variant in variants
         }
         parts = files[mesh.settings.generation][1]
-        return Scene(setting, parts, files, noise, again, self._records, faults)
+        return Scene(setting, parts, files, noise, files_again, self._records, faults)
 
     def _made(self, horizon: int, learns: int | None, own: Fraction | None, *, earlier: bool) -> "_Variant":
         """Return the mesh file with what a seed draws; `earlier`: as it was before its last node came."""
         tree = deepcopy(self._tree)
-        mesh, told, names = self._file.mesh, tree["mesh"], list(self._file.mesh.nodes)
+        mesh, tree_mesh, names = self._file.mesh, tree["mesh"], list(self._file.mesh.nodes)
         change: dict[str, object] = {"horizon": horizon, "generation": mesh.generation + (not earlier)}
-        told["horizon"] = horizon
+        tree_mesh["horizon"] = horizon
         nodes = dict(mesh.nodes)
-        told["nodes"] = (
-            dict(told["nodes"]) if isinstance(told["nodes"], dict) else dict.fromkeys(told["nodes"])
+        tree_mesh["nodes"] = (
+            dict(tree_mesh["nodes"])
+            if isinstance(tree_mesh["nodes"], dict)
+            else dict.fromkeys(tree_mesh["nodes"])
         )
         epsilons = [mesh.privacy_of(name).epsilon for name in names]
         plain = [epsilon for epsilon in epsilons if isinstance(epsilon, Fraction)]
@@ -161,13 +163,13 @@ class Stage:
             epsilon = own * plain[0]
             plain.append(epsilon)
             nodes[names[1]] = NodeOverrides(epsilon=epsilon, key=nodes[names[1]].key)
-            told["nodes"][names[1]] = {"epsilon": str(epsilon)}
+            tree_mesh["nodes"][names[1]] = {"epsilon": str(epsilon)}
         if learns is not None and mesh.privacy.budget is None and pure:
             budget = learns * mesh.slots.size * max(plain)
             change["privacy"] = mesh.privacy.model_copy(update={"budget": budget})
-            told["privacy"]["budget"] = str(budget)
+            tree_mesh["privacy"]["budget"] = str(budget)
         if earlier and _may_grow(mesh):
-            del nodes[names[-1]], told["nodes"][names[-1]]
+            del nodes[names[-1]], tree_mesh["nodes"][names[-1]]
         return _Variant(tree, Mesh(mesh.model_copy(update=change | {"nodes": nodes}), code=self._file.code))
 
 

@@ -28,26 +28,26 @@ class Stranger:
 
         From 4 on it signs a release, or the end, as another node, with that one's key.
         """
-        parts, who = self._world.scene.parts, fault.who
-        other = next(name for name in parts.nodes if name != who)  # whose key the stranger has
-        topics, journal = parts.topics, self._world.nodes[who].journal
+        parts, victim = self._world.scene.parts, fault.who
+        signer = next(name for name in parts.nodes if name != victim)  # whose key the stranger has
+        topics, journal = parts.topics, self._world.nodes[victim].journal
         records = journal.records()
-        hello = Heartbeat(topics.run, who, journal.instance, self._world.new_id(), 0, hello=True)
+        hello = Heartbeat(topics.run, victim, journal.instance, self._world.new_id(), 0, hello=True)
         match fault.amount:
             case 0 | 4 if records:
                 value = Release(0.5 * records[-1].release + 0.01)
-                told = records[-1].message(topics.run, who, journal.instance, simulated=True)
-                forged = encode_release(told._replace(release=value, exact=False), parts.digest)
+                message = records[-1].message(topics.run, victim, journal.instance, simulated=True)
+                forged = encode_release(message._replace(release=value, exact=False), parts.digest)
                 for topic, (source, _) in self._world.edges.items():
-                    if source == who:
-                        self._write(topic, who, forged, *([other] if fault.amount else []))
+                    if source == victim:
+                        self._write(topic, victim, forged, *([signer] if fault.amount else []))
             case 3 | 5 if (last := self._last_plan()) is not None:
                 ending = end_plan(topics.run, last.round + 1, last, last.generation)
                 forged = next(encode_plans(last, (ending,), parts.digest))
-                self._write(topics.topology, PLANNER, forged, *([other] if fault.amount > 3 else []))
+                self._write(topics.topology, PLANNER, forged, *([signer] if fault.amount > 3 else []))
             case amount:
                 beat = hello if amount % 2 else replace(hello, hello=False, leave_from=1)
-                self._write(topics.progress(who), who, encode_heartbeat(beat, parts.digest))
+                self._write(topics.progress(victim), victim, encode_heartbeat(beat, parts.digest))
 
     def replay(self, fault: InjectedFault) -> None:
         """Write what a member has signed once more: on its own topic, or on any other of the mesh."""
@@ -82,9 +82,9 @@ class Stranger:
 
     def _write(self, topic: str, name: str, message: bytes, other: str | None = None) -> None:
         """Write the message as signed by `name`, whose key the stranger lacks, or by another node."""
-        known = self._world.scene.parts.planner
-        if isinstance(known, SignedEnvelope):
+        planner = self._world.scene.parts.planner
+        if isinstance(planner, SignedEnvelope):
             key = key_of("stranger" if other is None else f"node {other}")
-            value = known.signing(other or name, key.sign).sealed(message)
+            value = planner.signing(other or name, key.sign).sealed(message)
             self._world.excuses.forged.add((topic, value))
             self._world.broker.write(topic, value)

@@ -82,8 +82,8 @@ class Watch:
         """Take that a process has started."""
         journal, generation = node.journal, node.generation
         records = tuple(map(durable, journal.records()))
-        begun = Begun(node.name, self.folder(journal), generation, journal.instance, journal.carried, records)
-        process = self._processes[node] = self.oracle.begun(begun)
+        start = Begun(node.name, self.folder(journal), generation, journal.instance, journal.carried, records)
+        process = self._processes[node] = self.oracle.begun(start)
         self._repeated.secrets[process] = journal.secret()
         self._scene.noise[node.name].drawn.clear()
         if any("joining as a new instance" in warning for warning in node.warnings):
@@ -170,7 +170,7 @@ def durable(record: JournalRecord) -> Durable:
         record.charged,
         record.epsilon_spent,
         None if position is None else position[0][1] if position else 0,
-        tuple([Lost(*lost) for lost in record.given_up]),
+        tuple([Lost(*entry) for entry in record.given_up]),
         record.corrected,
         record.distrusted,
         0 if average is None else average.rounds,

@@ -33,11 +33,11 @@ def check_order(state: Path, file: MeshFile, seed: int, *, learnt: bool) -> None
     `learnt`: whether the run has learnt from any record. Raises MeshFileError or UsageError if it would go on
     with other records or order.
     """
-    began = _kept(state).get(_key(file))
-    if began is None and _has_journal(state, file):
+    first_order = _kept(state).get(_key(file))
+    if first_order is None and _has_journal(state, file):
         raise _unknown(state, file.mesh.run)
-    if began is not None and learnt:
-        _check(state, file, began, _now(file, seed))
+    if first_order is not None and learnt:
+        _check(state, file, first_order, _now(file, seed))
 
 
 def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, str]) -> None:
@@ -46,10 +46,10 @@ def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, str])
     Raises UsageError if what was kept is broken.
     """
     runs, now = _kept(state), _now(file, seed)
-    began = runs.get(_key(file), {"nodes": {}, "lines": {}})
-    now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
-    now["lines"] = {**begun, **began["lines"]}
-    if began != now:
+    kept_order = runs.get(_key(file), {"nodes": {}, "lines": {}})
+    now["nodes"] = kept_order["nodes"] | now["nodes"]  # a node that is away now may be back later
+    now["lines"] = {**begun, **kept_order["lines"]}
+    if kept_order != now:
         content = json.dumps({"format": _FORMAT, "runs": runs | {_key(file): now}}, indent=1)
         write_private(StateFolder(state).order, lambda _: f"{content}\n")
 
@@ -86,23 +86,23 @@ def _now(file: MeshFile, seed: int) -> dict[str, Any]:
 def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
     """Return the settings that choose and order a node's records, by key, and its file's size in bytes."""
     source = file.own(node).source
-    given: dict[str, Any] = {} if source is None else source.model_dump(mode="json")
-    found = {key: given[key] for key in _SETTINGS if given.get(key) is not None}
-    if isinstance(file.mesh.slots, TimeSlotsSettings) and "record" in given:
-        found["schema.timestamp"] = given["record"]["timestamp"]
-    path = found.get("path")
+    settings: dict[str, Any] = {} if source is None else source.model_dump(mode="json")
+    chosen = {key: settings[key] for key in _SETTINGS if settings.get(key) is not None}
+    if isinstance(file.mesh.slots, TimeSlotsSettings) and "record" in settings:
+        chosen["schema.timestamp"] = settings["record"]["timestamp"]
+    path = chosen.get("path")
     if path not in {None, "-"}:
-        found["path"] = os.path.realpath(path)
-        found["size"] = _size(found["path"])
-    return found
+        chosen["path"] = os.path.realpath(path)
+        chosen["size"] = _size(chosen["path"])
+    return chosen
 
 
 def _size(path: str) -> int | None:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return None  # opening it reports that
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -111,14 +111,16 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
             f"--seed is {now['seed']}: must be {began['seed']}, as when {state} was begun; in another order "
             f"of the data {_AGAIN}"
         )
-    for node, was in began["nodes"].items():
-        found = now["nodes"].get(node)
-        if found is None:
+    for node, before in began["nodes"].items():
+        current = now["nodes"].get(node)
+        if current is None:
             continue  # other members: the digest or the journals report that
-        for key in dict.fromkeys((*was, *found)):
-            if key != "size" and was.get(key) != found.get(key):
-                raise _refused(file, node, key, f"was {_shown(was.get(key))}", state, found.get(key, ABSENT))
-        _check_size(state, file, node, was, found)
+        for key in dict.fromkeys((*before, *current)):
+            if key != "size" and before.get(key) != current.get(key):
+                raise _refused(
+                    file, node, key, f"was {_shown(before.get(key))}", state, current.get(key, ABSENT)
+                )
+        _check_size(state, file, node, before, current)
 
 
 def _check_size(
@@ -140,8 +142,8 @@ def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: 
 
 
 def _again(file: MeshFile, state: Path, way: str = "") -> str:
-    begun = f"run {file.mesh.run} was begun in {state}: {_AGAIN}"
-    return f"{begun}; {way}the mesh needs a new run name (the new run counts what was spent)"
+    refusal = f"run {file.mesh.run} was begun in {state}: {_AGAIN}"
+    return f"{refusal}; {way}the mesh needs a new run name (the new run counts what was spent)"
 
 
 def _shown(value: object) -> str:
@@ -189,9 +191,9 @@ def _has_journal(state: Path, file: MeshFile) -> bool:
     for path in (StateFolder(state).journal(name) for name in file.mesh.nodes):
         try:
             with JournalReader(path) as journal:
-                here = journal.life.place == place_of(path)
-                ours = (journal.life.mesh, journal.life.run) == (file.mesh.name, file.mesh.run)
-                if ours and here and journal.records(1):
+                same_place = journal.life.place == place_of(path)
+                same_run = (journal.life.mesh, journal.life.run) == (file.mesh.name, file.mesh.run)
+                if same_run and same_place and journal.records(1):
                     return True
         except JournalError:
             continue  # opening it says so

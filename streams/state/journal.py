@@ -60,8 +60,8 @@ class SqliteJournal(JournalReader):
     ) -> None:
         life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
         self._asked = price
-        made = partial(next_life, path.parent, life, price)
-        self._start(path, lambda closing: open_to_write(path, life, made, closing, agreed))
+        make_life = partial(next_life, path.parent, life, price)
+        self._start(path, lambda closing: open_to_write(path, life, make_life, closing, agreed))
         with ExitStack() as refused:
             refused.callback(self.close)
             with explained(path):
@@ -74,23 +74,23 @@ class SqliteJournal(JournalReader):
 
     def _settle_price(self) -> None:
         """Refuse a price that differs from that of the charged rounds; before the first charge, take it."""
-        asked, kept = self._asked, self.price
-        if asked is None or kept == asked:
+        price, stored = self._asked, self.price
+        if price is None or stored == price:
             return
-        if self.charged and kept is None:
+        if self.charged and stored is None:
             return  # a price of now does not tell what was charged without one
-        if self.charged and kept is not None and (changed := kept.changed(asked)):
+        if self.charged and stored is not None and (changed := stored.changed(price)):
             raise ValueError(f"its {changed.words}")
-        self._keep(replace(self._life, price=to_text(asked)))
+        self._keep(replace(self._life, price=to_text(price)))
 
     def _told(self) -> Spend | None:
         """Return this life's line of `.spends` if it has charged more: then an older journal was put back.
 
         `.spends` is written after the journal.
         """
-        spends, own = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
-        more = [one for one in spends if one.identity == own.identity and one.charged > own.charged]
-        return max(more, key=lambda one: one.charged, default=None)
+        spends, spend = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
+        more = [life for life in spends if life.identity == spend.identity and life.charged > spend.charged]
+        return max(more, key=lambda life: life.charged, default=None)
 
     def _keep(self, life: Life) -> None:
         with transaction(self._connection):
@@ -136,13 +136,13 @@ class SqliteJournal(JournalReader):
 
         The new life continues from the charges so far.
         """
-        spend, last, life, told = self.spend, self.records(1), self._life, self._told()
-        if last or told:
+        spend, last, life, ahead = self.spend, self.records(1), self._life, self._told()
+        if last or ahead:
             ended = f"{life.ended}{to_line(spend)}\n"
             charged, cost = self.charged, last[0].epsilon_spent if last else life.carried_epsilon
-            if told:
-                charged = life.carried + told.charged
-                cost = max(cost, together(life.carried_epsilon, told.stream_epsilon))
+            if ahead:
+                charged = life.carried + ahead.charged
+                cost = max(cost, together(life.carried_epsilon, ahead.stream_epsilon))
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
         with explained(self._path):
             price = to_text(self._asked) or life.price
@@ -164,18 +164,18 @@ class SqliteJournal(JournalReader):
         Raises JournalError.
         """
         last = self.records(1)
-        found = tuple(instance for name, instance in last[0].distrusted if name == source) if last else ()
-        if found:
+        instances = tuple(instance for name, instance in last[0].distrusted if name == source) if last else ()
+        if instances:
             until = last[0].round + 2 * self._life.horizon
             record = last[0]._replace(
-                distrusted=tuple(one for one in last[0].distrusted if one[0] != source),
-                pardoned=(*last[0].pardoned, *((source, instance, until) for instance in found)),
+                distrusted=tuple(entry for entry in last[0].distrusted if entry[0] != source),
+                pardoned=(*last[0].pardoned, *((source, instance, until) for instance in instances)),
             )
             with explained(self._path), transaction(self._connection):
                 *_, positions, _, _ = to_row(record)
                 newest = amend(self._connection, positions=positions)
             self._newest = newest
-        return found
+        return instances
 
     def forget_secret(self) -> None:
         """Overwrite the secret, as the run is over and no step will need it. Raises JournalError."""
@@ -187,9 +187,9 @@ class SqliteJournal(JournalReader):
             self._secret.cut_log()
 
     def _check_known(self, row: Row) -> None:
-        known = self._connection.execute(_ONE, row[:1]).fetchone()
-        told = len(row) if row[0] == self._last else KEPT
-        if known is None or known[:told] != row[:told]:
+        stored = self._connection.execute(_ONE, row[:1]).fetchone()
+        compared = len(row) if row[0] == self._last else KEPT
+        if stored is None or stored[:compared] != row[:compared]:
             raise ValueError(
                 f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
             )

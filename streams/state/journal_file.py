@@ -263,8 +263,8 @@ def _check_owner(life: Life, asked: Life, differing: str) -> None:
         if old != new:
             if name == "digest" and differing:
                 raise ValueError(f"its {differing}: other settings of the mesh need a new run")
-            shown = [value.hex() if isinstance(value, bytes) else value for value in (old, new)]
+            texts = [value.hex() if isinstance(value, bytes) else value for value in (old, new)]
             reason = ": other settings of the mesh need a new run" if name == "digest" else ""
-            raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")
+            raise ValueError(f"its {name} is {texts[0]}, not {texts[1]}{reason}")
     if life.mesh and asked.mesh and life.mesh != asked.mesh:
         raise ValueError(f"its mesh is {life.mesh}, not {asked.mesh}")

@@ -57,8 +57,15 @@ class LearnerJournal(PartyJournal):
             json.dumps(record.missing),
         )
         answers: list[tuple[Any, ...]] = [
-            (record.number, place, one.owner, one.instance, float(one.weight), to_blob(one.response))
-            for place, one in enumerate(record.answers)
+            (
+                record.number,
+                place,
+                answer.owner,
+                answer.instance,
+                float(answer.weight),
+                to_blob(answer.response),
+            )
+            for place, answer in enumerate(record.answers)
         ]
         with explained(self._path):
             if self._known(record.number, row, answers):
@@ -73,10 +80,10 @@ class LearnerJournal(PartyJournal):
 
     def _known(self, number: int, row: tuple[Any, ...], answers: list[tuple[Any, ...]]) -> bool:
         """Return whether the record is there. Raises ValueError if another is."""
-        known = self._connection.execute(f"{_STORED} WHERE number = ?", (number,)).fetchone()
-        if known is None:
+        stored = self._connection.execute(f"{_STORED} WHERE number = ?", (number,)).fetchone()
+        if stored is None:
             return False
-        if known[:-2] != row or self._answers(number) != answers:
+        if stored[:-2] != row or self._answers(number) != answers:
             raise ValueError(f"query {number} has another record already")
         return True
 

@@ -22,15 +22,15 @@ def read_wish(state: Path, node: str, run: str) -> int | None:
     """Return the first round of the run without the node; None: it stays. Raises JournalError."""
     path = StateFolder(state).leaving(node)
     try:
-        found = json.loads(path.read_text())
-        wanted, leave_from = str(found["run"]), int(found["leave_from"])
+        fields = json.loads(path.read_text())
+        wish_run, leave_from = str(fields["run"]), int(fields["leave_from"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise JournalError(
             f"{path} cannot be read: delete it, then run mirrormesh leave again, or not"
         ) from error
-    return leave_from if wanted == run else None
+    return leave_from if wish_run == run else None
 
 
 def withdraw_wish(state: Path, node: str) -> None:

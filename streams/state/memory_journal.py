@@ -69,8 +69,8 @@ class MemoryJournal:
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
         """Keep both; repeating it is harmless. Raises JournalError for a different value of a round."""
         if self._records and record.round <= self._records[-1].round:
-            known = record if record.round == self._records[-1].round else record._replace(average=None)
-            if to_row(known) not in map(to_row, self.records()):
+            stored = record if record.round == self._records[-1].round else record._replace(average=None)
+            if to_row(stored) not in map(to_row, self.records()):
                 raise JournalError(f"round {record.round} is neither a new round, nor the same again")
             return
         self._records.append(record)

@@ -42,10 +42,10 @@ class OwnerJournal(PartyJournal):
         """The answers, by their queries' numbers."""
         with explained(self._path):
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM responses ORDER BY query").fetchall()  # noqa: S608 # a constant of ours
-            known = self._set
-            if rows and known is None:
+            record_set = self._set
+            if rows and record_set is None:
                 raise ValueError("it is broken: it does not say what was read")
-            return () if known is None else tuple(_from_row(row, known) for row in rows)
+            return () if record_set is None else tuple(_from_row(row, record_set) for row in rows)
 
     @property
     def spend(self) -> Spend:
@@ -73,10 +73,10 @@ class OwnerJournal(PartyJournal):
         with explained(self._path):
             if self._set is not None and self._set != record.set:
                 raise ValueError("an answer is of another set of records than the first")
-            found = self._connection.execute(f"SELECT {_COLUMNS} FROM responses WHERE query = ?", row[:1])  # noqa: S608 # as above
-            known = found.fetchone()
-            if known is not None:
-                if known != row:
+            cursor = self._connection.execute(f"SELECT {_COLUMNS} FROM responses WHERE query = ?", row[:1])  # noqa: S608 # as above
+            stored = cursor.fetchone()
+            if stored is not None:
+                if stored != row:
                     raise ValueError(f"query {record.query} has another answer already")
                 return
             chained = (*row, self._newest)
@@ -117,8 +117,8 @@ def _to_row(record: ResponseRecord) -> _Row:
 
 
 def _from_row(row: Any, known: RecordSet) -> ResponseRecord:
-    query, asked, response, charged, spent = row
+    query, asked_at, response, charged, spent = row
     try:
-        return ResponseRecord(query, asked, from_blob(response), charged, spent, known)
+        return ResponseRecord(query, asked_at, from_blob(response), charged, spent, known)
     except (TypeError, ValueError) as error:
         raise ValueError(f"it is broken: answer {query} cannot be read") from error

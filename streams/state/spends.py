@@ -49,7 +49,7 @@ def to_line(spend: Spend) -> str:
     row = spend._asdict()
     row |= {"epsilon": None if spend.epsilon is None else str(spend.epsilon)}
     row["stream_epsilon"] = _number(spend.stream_epsilon)
-    row["spans"] = [[where, _number(first), _number(end)] for where, first, end in spend.spans]
+    row["spans"] = [[place, _number(first), _number(end)] for place, first, end in spend.spans]
     return _summed(json.dumps(row))
 
 
@@ -62,8 +62,8 @@ def _spend(row: dict[str, Any]) -> Spend:
     try:
         epsilon = None if row["epsilon"] is None else Fraction(row["epsilon"])
         spans = tuple(
-            Span(where, -math.inf if first is None else first, math.inf if end is None else end)
-            for where, first, end in row["spans"]
+            Span(place, -math.inf if first is None else first, math.inf if end is None else end)
+            for place, first, end in row["spans"]
         )
         values = row | {
             "epsilon": epsilon,
@@ -337,10 +337,10 @@ def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
 def _with_lives(lives: dict[str, Spend], journal: tuple[Spend, ...], folder: str) -> dict[str, Spend]:
     """Return the known lives with those of a journal, the newest last."""
     lives = dict(lives)
-    for told in journal:
-        spend, known = told, lives.pop(told.identity, None)
-        if known is not None:
-            spend = _up_to(known, spend, folder)
+    for journal_spend in journal:
+        spend, recorded = journal_spend, lives.pop(journal_spend.identity, None)
+        if recorded is not None:
+            spend = _up_to(recorded, spend, folder)
         elif spend.epsilon is None:
             spend = spend._replace(stream_epsilon=math.inf)
         lives[spend.identity] = spend
@@ -413,15 +413,15 @@ def next_life(state: Path, life: Life, price: Price | None) -> Life:
     so. Raises ValueError if `price` differs from theirs, JournalError.
     """
     lives = run_lives(state, life)
-    for other in lives:
-        known = other.settings or other.epsilon is not None
-        if price is not None and known and (changed := other.price.changed(price)):
+    for earlier in lives:
+        priced = earlier.settings or earlier.epsilon is not None
+        if price is not None and priced and (changed := earlier.price.changed(price)):
             raise ValueError(f"{life.run} has charged in this folder, and its {changed.words}")
     cost = 0.0
-    if all(other.settings for other in lives):  # otherwise they may have had different prices
-        for other in lives:
-            cost = together(cost, other.stream_epsilon)
-    return replace(life, carried=sum(other.charged for other in lives), carried_epsilon=cost)
+    if all(earlier.settings for earlier in lives):  # otherwise they may have had different prices
+        for earlier in lives:
+            cost = together(cost, earlier.stream_epsilon)
+    return replace(life, carried=sum(earlier.charged for earlier in lives), carried_epsilon=cost)
 
 
 def run_lives(state: Path, life: Life) -> list[Spend]:
@@ -432,8 +432,8 @@ def run_lives(state: Path, life: Life) -> list[Spend]:
     folder = StateFolder(state).known_id()
     lives = [spend for spend in all_spends(state, life.node) if spend.run == life.run]
     paid = [spend for spend in lives if spend.charged or spend.open]
-    here = [spend for spend in paid if not (spend.folder and folder) or spend.folder == folder]
-    return [spend for spend in here if not (spend.mesh and life.mesh) or spend.mesh == life.mesh]
+    in_folder = [spend for spend in paid if not (spend.folder and folder) or spend.folder == folder]
+    return [spend for spend in in_folder if not (spend.mesh and life.mesh) or spend.mesh == life.mesh]
 
 
 def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
@@ -444,12 +444,12 @@ def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
     folder = StateFolder(state)
     life, path = life._replace(folder=folder.id()), folder.spends(life.node)
     lives = merged_lives(all_spends(state, life.node))
-    known = lives.get(life.identity)
-    if fresh and known is not None and not known.turn:
+    recorded = lives.get(life.identity)
+    if fresh and recorded is not None and not recorded.turn:
         del lives[life.identity]
-        known = None
+        recorded = None
     write_spends(path, lives.values())
-    return keep_spends(path, life._replace(open=True, turn=1 if known is None else known.turn + 1))
+    return keep_spends(path, life._replace(open=True, turn=1 if recorded is None else recorded.turn + 1))
 
 
 def end_life(state: Path, life: Spend, ends: Mapping[str, float] | None = None) -> Spend:
@@ -460,7 +460,9 @@ def end_life(state: Path, life: Spend, ends: Mapping[str, float] | None = None) 
     """
     folder = StateFolder(state)
     life, path = life._replace(folder=folder.id()), folder.spends(life.node)
-    known = merged_lives(read_spends(path)).get(life.identity, life)
-    firsts = {span.where: span.first for span in known.spans}
-    spans = tuple(Span(where, firsts.get(where, -math.inf), end) for where, end in (ends or {}).items())
-    return keep_spends(path, life._replace(spans=spans if firsts and ends else known.spans, turn=known.turn))
+    recorded = merged_lives(read_spends(path)).get(life.identity, life)
+    firsts = {span.where: span.first for span in recorded.spans}
+    spans = tuple(Span(place, firsts.get(place, -math.inf), end) for place, end in (ends or {}).items())
+    return keep_spends(
+        path, life._replace(spans=spans if firsts and ends else recorded.spans, turn=recorded.turn)
+    )

@@ -63,16 +63,16 @@ def data_topics(broker: BrokerSettings, names: Iterable[str]) -> dict[str, Topic
     """Return the data topics of these readers. A topic that is made anew has another id. Raises BusError."""
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     topics = {DataTopics(name).records: name for name in names}
-    asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
-    found = {}
+    futures = client.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
+    described = {}
     topic = next(iter(topics))
     try:
         cluster = str(client.list_topics(topic, PATIENCE).cluster_id)
-        for topic, answer in asked.items():
-            found[topics[topic]] = Topic(topic, str(answer.result().topic_id), cluster)
+        for topic, answer in futures.items():
+            described[topics[topic]] = Topic(topic, str(answer.result().topic_id), cluster)
     except KafkaException as error:
         raise bus_error(error.args[0], topic) from None
-    return found
+    return described
 
 
 class SpendsTopic:
@@ -115,18 +115,18 @@ def read_before(broker: BrokerSettings, node: str) -> bool:
         count = logs.partitions([topics.records])[topics.records]
     settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
     with closing(Consumer(settings)) as consumer:
-        asked = [TopicPartition(topics.records, number) for number in range(count)]
+        partitions = [TopicPartition(topics.records, number) for number in range(count)]
         try:
-            return any(place.offset >= 0 for place in consumer.committed(asked, PATIENCE))
+            return any(place.offset >= 0 for place in consumer.committed(partitions, PATIENCE))
         except KafkaException as error:
             raise bus_error(error.args[0], topics.records) from None
 
 
 def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...]:
     """Return the lives of which the folder knows more than the broker, and which it must write."""
-    known = merged_lives(there)
-    both = merged_lives(known.values(), here)
-    return tuple(spend for life, spend in both.items() if known.get(life) != spend)
+    written_lives = merged_lives(there)
+    merged_spends = merged_lives(written_lives.values(), here)
+    return tuple(spend for life, spend in merged_spends.items() if written_lives.get(life) != spend)
 
 
 def written(file: MeshFile | CollaborationFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
@@ -165,11 +165,11 @@ def _lives(name: str, stored: Iterable[Stored]) -> tuple[Spend, ...]:
 
 
 def _line(name: str, record: Stored) -> Spend:
-    where = f"{name}: the record at offset {record.offset} is damaged"
+    place = f"{name}: the record at offset {record.offset} is damaged"
     try:
         spend = from_line(record.value.decode("ascii", errors="replace"))
     except Damaged as error:
-        raise BusError(f"{where}, {error}: what earlier runs have spent is not known") from error
+        raise BusError(f"{place}, {error}: what earlier runs have spent is not known") from error
     if record.key != spend.key.encode():
-        raise BusError(f"{where}, its key is not its life's: what earlier runs have spent is not known")
+        raise BusError(f"{place}, its key is not its life's: what earlier runs have spent is not known")
     return spend

@@ -102,7 +102,7 @@ def data_app(
     Its group, named like the first topic, has no members. `state` must exist. `web` is (address, port).
     """
     topics = {DataTopics(name).records: part for name, part in nodes.items()}
-    several = len(topics) > 1
+    many_topics = len(topics) > 1
     app = PinnedApp(
         next(iter(topics)),
         broker=[f"{SCHEME}://{server.strip()}" for server in broker.servers.split(",")],
@@ -113,7 +113,7 @@ def data_app(
         topic_partitions=1,
         consumer_auto_offset_reset="none",
         stream_wait_empty=False,
-        stream_buffer_maxsize=HELD if several else BUFFERED,  # a full one would hold up all others
+        stream_buffer_maxsize=HELD if many_topics else BUFFERED,  # a full one would hold up all others
         broker_max_poll_records=FETCHED,
         consumer_max_fetch_size=FETCHED_BYTES,
         agent_supervisor=CrashingSupervisor,

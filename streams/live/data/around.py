@@ -41,15 +41,15 @@ async def read_around(
 
     A partition whose leader does not answer, or not twice the same, is left out, or has none.
     """
-    found = {}
+    records = {}
     for of, position in positions.items():
         read = await _read(consumer, of, position, most) if most > 0 else None
         if read is not None:
-            found[of] = read
+            records[of] = read
             most -= len(read.records)
             if read.broken is not None:
                 told(of, read.broken)
-    return found
+    return records
 
 
 async def _read(consumer: Any, of: TopicPartition, position: int, most: int) -> Found | None:
@@ -64,12 +64,12 @@ async def _read(consumer: Any, of: TopicPartition, position: int, most: int) -> 
         if aborted.has(batch) or batch.control:
             place = max(place, batch.last + 1)
             continue
-        found = readable(of, batch, place, most - len(records))
-        records, place = records + found.records, max(place, found.next)
-        if found.broken is not None:
-            again, *_ = await _stored(consumer, of, position)
-            same = again[:size] == stored[:size]
-            return Found(records, place, found.broken) if same else None
+        readable_part = readable(of, batch, place, most - len(records))
+        records, place = records + readable_part.records, max(place, readable_part.next)
+        if readable_part.broken is not None:
+            reread, *_ = await _stored(consumer, of, position)
+            unchanged = reread[:size] == stored[:size]
+            return Found(records, place, readable_part.broken) if unchanged else None
     return Found(records, place)
 
 
@@ -81,10 +81,10 @@ async def _stored(
     No batch without an answer.
     """
     client, limit = consumer._client, _BYTES  # noqa: SLF001 # aiokafka hands out no bytes
-    asked = [(of.topic, [(of.partition, position, limit)])]
+    wanted_offsets = [(of.topic, [(of.partition, position, limit)])]
     try:
         leader = client.cluster.leader_for_partition(of)
-        answer = await client.send(leader, FetchRequest(0, 1, limit, READ_COMMITTED, asked))
+        answer = await client.send(leader, FetchRequest(0, 1, limit, READ_COMMITTED, wanted_offsets))
     except KafkaError:  # it is asked again
         return b"", 0, ()
     ((_, ((_, failed, end, *more, stored),)),) = answer.topics

@@ -122,7 +122,7 @@ def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Foun
 def _read(
     of: TopicPartition, batch: Batch, position: int, most: int, stored: "MemoryRecords | _Headerless"
 ) -> Found:
-    found: list[ConsumerRecord] = []
+    records: list[ConsumerRecord] = []
     reading = PartitionRecords(
         of,
         stored,
@@ -135,17 +135,17 @@ def _read(
     )
     try:
         for record in reading:
-            found.append(record)
-            if len(found) >= most:
+            records.append(record)
+            if len(records) >= most:
                 break
     except (MemoryError, UnicodeDecodeError):  # it is this machine's, or a header's, not the batch's
         raise
     except Exception as error:  # noqa: BLE001 # each codec has errors of its own
         first = max(batch.first, reading.next_fetch_offset)
-        last = min(batch.last, first + most - len(found) - 1)
-        found += [_empty(of, offset, batch.timestamp) for offset in range(first, last + 1)]
-        return Found(found, max(first, last + 1), Broken(first, batch.last, type(error).__name__))
-    return Found(found, reading.next_fetch_offset)
+        last = min(batch.last, first + most - len(records) - 1)
+        records += [_empty(of, offset, batch.timestamp) for offset in range(first, last + 1)]
+        return Found(records, max(first, last + 1), Broken(first, batch.last, type(error).__name__))
+    return Found(records, reading.next_fetch_offset)
 
 
 class _Headerless:

@@ -96,8 +96,8 @@ class SlotCollector:
     def moved(self) -> bool:
         """Return whether a slot has begun beyond what was read, since this was last asked."""
         with self._lock:
-            moved, self._moved = self._moved, False
-        return moved
+            has_moved, self._moved = self._moved, False
+        return has_moved
 
     @property
     def left(self) -> float:
@@ -122,33 +122,33 @@ class SlotCollector:
             self._deadline = self._clock() + self._timeout
             if opened.position is not None and not self._unplaced:
                 self._begin(opened.round, opened.position)
-            found = self._complete()
-        self._hand_on(found)
+            closed = self._complete()
+        self._hand_on(closed)
 
     def place(self, ends: Mapping[int, int]) -> None:
         """Take the topic's ends, as looked up just now: an unplaced slot without a position starts there."""
         with self._lock:
             if not self._unplaced or self._missing() is None:  # else a busy topic is never counted to its end
                 self._end = ends.get(0)
-            found = self._start(tuple(sorted(ends.items())))
-        self._hand_on(found)
+            closed = self._start(tuple(sorted(ends.items())))
+        self._hand_on(closed)
 
     def count(self, offsets: Sequence[int], end: int) -> None:
         """Take the offsets of the next uncounted records, which are all below `end`."""
         with self._lock:
             self._waiting.extend(offsets)
             self._counted = end
-            found = self._start(None)
-        self._hand_on(found)
+            closed = self._start(None)
+        self._hand_on(closed)
 
     def add(self, arrival: Arrival[bytes]) -> bool:
         """Take a record; return whether to wait for `room` before the next one."""
         with self._lock:
             self._counts.records += self._slots.add(arrival, self._wall())
-            found = self._complete()
+            closed = self._complete()
             blocked = self._blocked = self._full()
-        if found is not None:
-            self._hand_on(found)
+        if closed is not None:
+            self._hand_on(closed)
         return blocked
 
     def due(self, now: float) -> bool:
@@ -160,18 +160,18 @@ class SlotCollector:
         """Note that all records in the log at `moment` are added: slots over by then are complete."""
         with self._lock:
             self._settled = max(self._settled, moment)
-            found = self._complete()
-        self._hand_on(found)
+            closed = self._complete()
+        self._hand_on(closed)
 
     def expire(self) -> None:
         """Close the open slot empty if its time-out is over."""
         with self._lock:
             if self._opened is None or self._clock() < self._deadline:
                 return
-            nothing = ClosedSlot[bytes](self._opened.round, (), self._opened.position or ())
-            found = nothing if self._unplaced else self._slots.take()
+            empty = ClosedSlot[bytes](self._opened.round, (), self._opened.position or ())
+            closed = empty if self._unplaced else self._slots.take()
             self._opened, self._unplaced = None, False
-        self._hand_on(found)
+        self._hand_on(closed)
 
     def _missing(self) -> tuple[int, int] | None:
         """Return the offsets between which nobody knows how many records wait, and too many may."""
@@ -220,8 +220,8 @@ class SlotCollector:
     def _wants_more(self) -> bool:
         if not self._slots.by_count:  # limited by themselves, and no record may delay another
             return not self._full()
-        begun = self._opened is not None and not self._unplaced
-        return begun or self._slots.waiting <= REFILL * AHEAD
+        is_open = self._opened is not None and not self._unplaced
+        return is_open or self._slots.waiting <= REFILL * AHEAD
 
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
         """Hand on a closed slot, without the lock, and wake the task that waits for room."""

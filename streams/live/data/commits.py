@@ -30,7 +30,7 @@ class Commits:
             return
         turn = (*self._further[self._next :], *self._further[: self._next])
         for topic in islice(turn, AT_ONCE):
-            given = [TopicPartition(topic, number, offset) for number, offset in offsets[topic].items()]
-            group = ConsumerGroupTopicPartitions(topic, given)
+            partitions = [TopicPartition(topic, number, offset) for number, offset in offsets[topic].items()]
+            group = ConsumerGroupTopicPartitions(topic, partitions)
             self._client.alter_consumer_group_offsets([group], request_timeout=PATIENCE)
         self._next = (self._next + AT_ONCE) % len(self._further)

@@ -144,19 +144,19 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Return the open connections, for which aiokafka has no public name."""
         if self._consumer is None:
             return []
-        writers = [one._writer for one in self._consumer._client._conns.values()]  # noqa: SLF001 # as said
+        writers = [connection._writer for connection in self._consumer._client._conns.values()]  # noqa: SLF001 # as said
         return [writer.transport for writer in writers if writer is not None]
 
     async def _pin(self) -> None:
         consumer = self._ensure_consumer()
-        known = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
-        found: list[TopicPartition] = []
+        cluster = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
+        partitions_read: list[TopicPartition] = []
         for topic in self.places:
-            partitions = known.partitions_for_topic(topic)
+            partitions = cluster.partitions_for_topic(topic)
             if not partitions:
                 raise UnknownTopic(f"no topic {topic}")
-            found += [TopicPartition(topic, number) for number in sorted(partitions)]
-        pinned = tuple(found)
+            partitions_read += [TopicPartition(topic, number) for number in sorted(partitions)]
+        pinned = tuple(partitions_read)
         # otherwise it asks for each topic's leader by itself, a tenth of a second each
         await asyncio.wait_for(consumer._client.set_topics(list(self.places)), PATIENCE)  # noqa: SLF001 # as above
         firsts = await asyncio.wait_for(consumer.beginning_offsets(pinned), PATIENCE)
@@ -184,36 +184,36 @@ class PinnedThread(AIOKafkaConsumerThread):
                 consumer.seek(of, self._next(of))
 
     async def _ends(self) -> Offsets:
-        asked = self._ensure_consumer().end_offsets(self._partitions)
-        ends = await asyncio.wait_for(asked, PATIENCE)
-        found: Offsets = {topic: {} for topic in self.places}
+        request = self._ensure_consumer().end_offsets(self._partitions)
+        ends = await asyncio.wait_for(request, PATIENCE)
+        offsets: Offsets = {topic: {} for topic in self.places}
         for of in self._partitions:
-            found[of.topic][of.partition] = ends[of]
-        return found
+            offsets[of.topic][of.partition] = ends[of]
+        return offsets
 
     async def _count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
         of, consumer = TopicPartition(topic, 0), self._ensure_consumer()
         beginning = (await asyncio.wait_for(consumer.beginning_offsets([of]), PATIENCE))[of]
-        asked = read_around(consumer, {of: max(first, beginning)}, _COUNTED, lambda *_: None)
-        answer = (await asyncio.wait_for(asked, PATIENCE)).get(of)
+        request = read_around(consumer, {of: max(first, beginning)}, _COUNTED, lambda *_: None)
+        answer = (await asyncio.wait_for(request, PATIENCE)).get(of)
         if answer is None:
             return [], first
         return [record.offset for record in answer.records if record.offset < end], min(answer.next, end)
 
     async def _read(self) -> Offsets:
-        found: Offsets = {topic: {} for topic in self.places}
+        offsets: Offsets = {topic: {} for topic in self.places}
         for of in self._partitions:
             read, handed_on = await self._ensure_consumer().position(of), self._next(of)
             # Transaction markers, and gaps from compaction, may follow the last record.
-            found[of.topic][of.partition] = max(read, handed_on) if self._drained(of) else handed_on
-        return found
+            offsets[of.topic][of.partition] = max(read, handed_on) if self._drained(of) else handed_on
+        return offsets
 
     def _drained(self, of: TopicPartition) -> bool:
         return self._next(of) >= self._returned.get(of, 0)
 
     async def _note(self, offsets: Offsets) -> None:
-        given = {TopicPartition(topic, k): at for topic, of in offsets.items() for k, at in of.items()}
-        await asyncio.wait_for(self._ensure_consumer().commit(given), PATIENCE)
+        commits = {TopicPartition(topic, k): at for topic, of in offsets.items() for k, at in of.items()}
+        await asyncio.wait_for(self._ensure_consumer().commit(commits), PATIENCE)
 
     async def _fetch_records(
         self,
@@ -223,13 +223,13 @@ class PinnedThread(AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> RecordMap:
         if len(self.places) > 1:  # Faust takes all that it has fetched, in order: a full topic waits here
-            wanted = {of for of in active_partitions if self._wanted(of)}
-            if not wanted:
+            due = {of for of in active_partitions if self._wanted(of)}
+            if not due:
                 await asyncio.sleep(_PAUSE)
                 return {}
-            if len(wanted) < len(active_partitions):
+            if len(due) < len(active_partitions):
                 timeout = _PAUSE
-            active_partitions = wanted
+            active_partitions = due
         try:
             records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
             self._failures = 0
@@ -246,18 +246,18 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def _read_around(self, error: Exception, active: Iterable[TP], most: int) -> RecordMap:
         """Return what aiokafka could not read, or lost as it failed. Raises the error if nothing helps."""
         consumer = self._ensure_consumer()
-        positions = {of: self._unreturned(of) for of in (TopicPartition(*one) for one in active)}
-        found = await read_around(consumer, positions, most, self._tell)
+        positions = {of: self._unreturned(of) for of in (TopicPartition(*partition) for partition in active)}
+        around = await read_around(consumer, positions, most, self._tell)
         for of, position in positions.items():
-            consumer.seek(of, found[of].next if of in found else position)
-        if any(read.next > positions[of] for of, read in found.items()):
+            consumer.seek(of, around[of].next if of in around else position)
+        if any(read.next > positions[of] for of, read in around.items()):
             self._failures = 0
         else:
             self._failures += 1
             if self._failures >= _ATTEMPTS:
                 raise error
             await asyncio.sleep(_PAUSE)
-        return {TP(*of): read.records for of, read in found.items() if read.records}
+        return {TP(*of): read.records for of, read in around.items() if read.records}
 
     def _unreturned(self, of: TopicPartition) -> int:
         return max(self._returned.get(of, 0), self._next(of))

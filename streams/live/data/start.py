@@ -43,18 +43,18 @@ class Start:
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take the logs' first offsets and ends. Raises OffsetOutOfRange for a position beyond an end."""
-        given = None if self._given is None else dict(self._given)
-        offsets, lost = {}, 0
+        positions = None if self._given is None else dict(self._given)
+        offsets, missing = {}, 0
         for partition, (first, end) in spans.items():
-            offset = end if given is None else given.get(partition, first)
+            offset = end if positions is None else positions.get(partition, first)
             if offset > end:
-                said = (
+                text = (
                     f"the position of partition {partition} is beyond the log's end: the topic was made anew"
                 )
-                raise OffsetOutOfRange(self._topic, said)
-            lost += max(0, first - offset)
+                raise OffsetOutOfRange(self._topic, text)
+            missing += max(0, first - offset)
             offsets[partition] = max(first, offset)
-        self._collector.start(offsets, lost)
+        self._collector.start(offsets, missing)
 
     def lose(self, count: int) -> None:
         """Count records that left a log before they were read."""
@@ -82,8 +82,8 @@ def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFa
         return DataCut(f"{topic}: the log has lost its end")
     if isinstance(error, BusError):
         return DataFailed(str(error))
-    said = str(error) if isinstance(error, OSError) else ""  # one of a time-out has no words
-    return DataFailed(f"{topic}: {said or type(error).__name__}")
+    text = str(error) if isinstance(error, OSError) else ""  # one of a time-out has no words
+    return DataFailed(f"{topic}: {text or type(error).__name__}")
 
 
 def _named(error: BaseException, topics: Sequence[str]) -> str | None:

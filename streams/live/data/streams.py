@@ -63,8 +63,8 @@ class DataStreams:
         from streams.live.data.app import DataPart, data_app  # noqa: PLC0415 # loads Faust while machines work
 
         nodes = {
-            one.node: DataPart(one.begin(positions[one.node], closed[one.node]), one.take)
-            for one in self._streams
+            source.node: DataPart(source.begin(positions[source.node], closed[source.node]), source.take)
+            for source in self._streams
         }
         app = data_app(self._broker, nodes, state=self._state, web=self._web)
         starting = asyncio.create_task(app.start())
@@ -72,7 +72,7 @@ class DataStreams:
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*parts, stopped.wait())]
         tasks += [asyncio.create_task(stream.expire()) for stream in self._streams]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
@@ -83,7 +83,7 @@ class DataStreams:
             app.letters.close()
             self.turning.rest()
             self.reading.rest()
-        for task in done:
+        for task in ended:
             error = None if task.cancelled() else task.exception()
             if error is not None and not stopped.is_set():
                 raise failure(self._broker.servers, self._topics, error) from None
@@ -96,22 +96,24 @@ class DataStreams:
             thread, now = _reader(app), time.time()
             if thread is None:
                 continue
-            due = [one for one in self._streams if one not in awaited and one.awaits_ends(now)]
+            due = [stream for stream in self._streams if stream not in awaited and stream.awaits_ends(now)]
             with patience():
                 if due:
                     ends = await thread.ends()
-                    placed = [one for one in due if one.place(ends[one.topic])]
-                    awaited |= {one: (now, ends[one.topic]) for one in due if one not in placed}
-                for one in self._streams:
-                    if (span := one.uncounted) is not None:
-                        one.count(*await thread.count(one.topic, *span))
-                if sum(one.moved() for one in self._streams):  # each is asked
+                    placed = [stream for stream in due if stream.place(ends[stream.topic])]
+                    awaited |= {stream: (now, ends[stream.topic]) for stream in due if stream not in placed}
+                for stream in self._streams:
+                    if (span := stream.uncounted) is not None:
+                        stream.count(*await thread.count(stream.topic, *span))
+                if sum(stream.moved() for stream in self._streams):  # each is asked
                     await thread.follow()
-                awaited = {one: at for one, at in awaited.items() if not one.over}
+                awaited = {stream: at for stream, at in awaited.items() if not stream.over}
                 if awaited:
                     read = await thread.read()
-                    for one in [one for one, (_, ends) in awaited.items() if _reached(read[one.topic], ends)]:
-                        one.settle(awaited.pop(one)[0])
+                    for stream in [
+                        stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)
+                    ]:
+                        stream.settle(awaited.pop(stream)[0])
 
     async def _turn(self, app: "PinnedApp") -> None:
         """Give signs of life: of this loop, and of the reading thread's."""

@@ -276,12 +276,12 @@ class Oracle:
 
     def _check_sent(self, process: WatchedProcess) -> None:
         """Check that a release that a process had in its journal, for a round that it has stepped, is out."""
-        name, excuses, begun = process.name, self.excuses, process.begun
+        name, excuses, start = process.name, self.excuses, process.begun
         if name in excuses.liars | excuses.broken or self._after(process):
             return
         if self._setup.topology in excuses.forgotten:
             return  # without a plan nobody knows who should hear it
-        kept_rounds = {record.round for record in begun.records}
+        kept_rounds = {record.round for record in start.records}
         oldest = min(kept_rounds, default=0)
         stepped = {record.stepped for record in process.records.values()}
         for record in process.records.values():
@@ -292,11 +292,11 @@ class Oracle:
             for target in plans[0].targets(name) if member is not None and member.full else ():
                 topic = self._setup.topics[name, target]
                 if (name, target) not in self._setup.files[
-                    begun.generation
+                    start.generation
                 ].edges or topic in excuses.forgotten:
                     continue
                 under_way = (topic, record.round) in process.sent
-                if not under_way and (name, target, record.round, begun.instance) not in self._edges.values:
+                if not under_way and (name, target, record.round, start.instance) not in self._edges.values:
                     raise Violation(f"{name} has never sent its release for round {record.round} to {target}")
 
     def _add_to_totals(self, process: WatchedProcess, record: Durable) -> None:

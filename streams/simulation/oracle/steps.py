@@ -223,7 +223,10 @@ class Steps:
     ) -> list[Term]:
         """Return the sources that count with their values: the first ones that stood on their edges."""
         name, edges = process.name, self._setup.files[process.begun.generation].edges
-        silent, distrusted = {lost.source for lost in record.given_up}, set(record.distrusted)
+        silent, distrusted = (
+            {silent_source.source for silent_source in record.given_up},
+            set(record.distrusted),
+        )
         counted = [entry for entry in row if entry[0].name not in silent and (entry[0].name, name) in edges]
         trusted = [entry for entry in counted if (entry[0].name, entry[0].instance) not in distrusted]
         counted = counted if len(counted) == len(decision.heard) else trusted
