@@ -37,7 +37,7 @@ class Cure(Enum):
     """What a reader does about an error."""
 
     WAIT = "it passes by itself, and is in the log"
-    SEEK = "the reader goes on where the log begins if it may lose records, else the process begins again"
+    SEEK = "the reader continues where the log begins if it may lose records, else the process begins again"
     SKIP = "the record is passed over, and counted as refused"
     END = "the process ends and says why: a restart mends it, or its operator must"
 

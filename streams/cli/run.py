@@ -55,7 +55,7 @@ def why_nothing(local: LocalRun) -> str:
         return "No round was run: the run had ended before."
     if starved(local):
         return f"No round was run: of {', '.join(starved(local))} fewer records are left than one slot holds."
-    return "No round was run: the nodes could not go on from their journals."
+    return "No round was run: the nodes could not continue from their journals."
 
 
 def what_ended(local: LocalRun, file: MeshFile) -> str:

@@ -104,7 +104,7 @@ class StateJournals:
             if journal.copied:
                 raise UsageError(
                     f"{StateFolder(state).journal(name)}: is a copy, and nothing tells how far the original "
-                    f"went: go on with that, or begin a new run"
+                    f"went: continue with that, or begin a new run"
                 )
         self._closing, self.star = closing, StarJournals(learner, self._owners)
 

@@ -46,7 +46,7 @@ from topology.plans import Heartbeat
 
 T = TypeVar("T")
 
-RESTORE = "go on with the journal that it was made with, or begin a new run"
+RESTORE = "continue with the journal that it was made with, or begin a new run"
 
 
 class OwnerRecords(Protocol):

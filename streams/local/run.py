@@ -168,7 +168,7 @@ def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
         positions = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
         raise UsageError(
             f"{state}: the run in it was not ended in order ({positions}), and without a broker it cannot "
-            f"go on: {NEW_RUN}"
+            f"continue: {NEW_RUN}"
         )
 
 

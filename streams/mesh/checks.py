@@ -151,7 +151,7 @@ def file_problems(
     """Return the mistakes of a source that does not fit the shared part."""
     wrong = []
     if by_time(mesh) and source.shuffle:
-        text = "with slots by time the place of no record may decide anything: must be false"
+        text = "slots by time take records by their times, in no other order: must be false"
         wrong.append(Problem(file, (*path, "shuffle"), text, value=True))
     if isinstance(source, LibsvmSettings | CsrSettings):
         return wrong + sparse_problems(file, path, mesh, source)

@@ -91,8 +91,8 @@ def _warnings(file: MeshFile) -> Iterator[Fact]:
 
 
 _ONE_BROKER = (
-    "without replicas its newest records can be lost at a power cut, and all with its disk; the mesh goes on "
-    "from the journals, and those rounds are missing on the edges"
+    "without replicas its newest records can be lost at a power cut, and all with its disk; the mesh "
+    "continues from the journals, and those rounds are missing on the edges"
 )
 
 

@@ -89,7 +89,7 @@ def test_a_running_broker_is_not_another_one(broker):
 
 def test_its_port_is_taken(broker, tmp_path):
     for port in (broker.port, broker.port - CONTROLLER, broker.port + CONTROLLER):
-        with pytest.raises(BrokerMisused, match=r"port \d+ cannot be had: Address already in use"):
+        with pytest.raises(BrokerMisused, match=r"port \d+ is not available: Address already in use"):
             start(tmp_path / "second", port)
         assert status(tmp_path / "second") is None
 

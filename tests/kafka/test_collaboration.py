@@ -88,7 +88,7 @@ def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_p
         assert "theta diverges at query 2" in again.log
         up = star.start("up", "up", star.path, "--state", tmp_path / "state")
         assert up.ends() == 2
-        assert "the learner cannot go on" in up.log
+        assert "the learner cannot continue" in up.log
         assert "Nothing in owner bank-a's set is protected" in up.log  # its noise is simulated
         assert up.log.strip().splitlines()[-1].startswith("theta diverges at query 2: ")
 

@@ -81,7 +81,7 @@ def _refuse_used(port: int) -> None:
                 f"a broker takes its port and {CONTROLLER:,} above, a secure one {SASL_TLS:,} and {TLS:,} too"
             )
             raise BrokerMisused(
-                f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({hint})"
+                f"port {port} is not available: {os.strerror(error.errno or 0)} ({hint})"
             ) from None
 
 

@@ -175,4 +175,4 @@ def _free(option: str, port: int) -> None:
         try:
             trying.bind((HERE, port))
         except OSError as error:
-            raise UsageError(f"{option}: {HERE}:{port} cannot be had: {error.strerror}") from None
+            raise UsageError(f"{option}: {HERE}:{port} is not available: {error.strerror}") from None

@@ -94,10 +94,10 @@ def run_star(
         absent_owners = [name for name in file.mesh.owners if name not in file.owners]
         if absent_owners:
             fact("elsewhere", f"{listed(absent_owners)}: run by their owners")
-        fact("Ctrl-C", "ends everything in order; the same command goes on from there")
+        fact("Ctrl-C", "ends everything in order; the same command continues from there")
         over, learner = _watch(file, children, brokers, console, stop), children[0]
         failed = learner.log.last if learner.done and learner.code else ""
-        answered = "the learner cannot go on" if failed else "all queries are answered"
+        answered = "the learner cannot continue" if failed else "all queries are answered"
         fact("ending", answered if over else "as asked")
     fact("budget", f"mirrormesh budget {file.path} --state {state}")
     fact("model", f"mirrormesh model {file.path} --state {state} --output DIR")
@@ -109,7 +109,7 @@ def run_star(
 def _watch(
     file: CollaborationFile, children: list[Child], kept: list[StartedBroker], console: Console, stop: Stop
 ) -> bool:
-    """Keep all running; return whether the run is over: all have ended, or the learner cannot go on."""
+    """Keep all running; return whether the run is over: all have ended, or the learner cannot continue."""
     last_text, due, learner = "", 0.0, children[0]
     while not stop.asked.is_set():
         for child in children:

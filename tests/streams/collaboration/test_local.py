@@ -97,7 +97,9 @@ def test_a_copied_folder_is_refused_and_the_original_goes_on(tmp_path, answered)
     run(written(tmp_path), folder, answered)
     copytree(folder, copy)
     run(written(tmp_path), folder)
-    with pytest.raises(UsageError, match=r"a\.journal: is a copy, .*: go on with that, or begin a new run"):
+    with pytest.raises(
+        UsageError, match=r"a\.journal: is a copy, .*: continue with that, or begin a new run"
+    ):
         run(written(tmp_path), copy)
     assert kept(copy) == {"a": answered, "b": answered, "c": answered}
     assert run(written(tmp_path), folder)[2] == {"a": 5, "b": 5, "c": 5}

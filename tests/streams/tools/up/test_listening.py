@@ -40,7 +40,7 @@ OPTIONS = dict(enumerate(["--metrics-from"] * 3 + ["--prometheus-port", "--grafa
 @pytest.mark.parametrize("at", OPTIONS)
 def test_a_port_in_use_is_one_line(file, ports, at):
     check_ports(file, served(ports), Observing(*ports[3:]))
-    told = f"^{OPTIONS[at]}: 127.0.0.1:{ports[at]} cannot be had: Address already in use$"
+    told = f"^{OPTIONS[at]}: 127.0.0.1:{ports[at]} is not available: Address already in use$"
     with socket.create_server(("127.0.0.1", ports[at])), pytest.raises(UsageError, match=told):
         check_ports(file, served(ports), Observing(*ports[3:]))
 
@@ -52,7 +52,7 @@ def test_ports_of_metrics_are_looked_at_when_nobody_observes_them_too(file, port
 
 
 def test_it_is_told_before_anything_is_started(file, ports, tmp_path):
-    told = "--metrics-from: 127.0.0.1:.* cannot be had"
+    told = "--metrics-from: 127.0.0.1:.* is not available"
     with socket.create_server(("127.0.0.1", ports[1])), pytest.raises(UsageError, match=told):
         up(file.path, state=tmp_path / "state", metrics_from=ports[1] - 1)
     assert not list((tmp_path / "state").iterdir())
