@@ -58,6 +58,10 @@ class Slots(Protocol[T]):
         """Return whether the open slot is complete; `now` in seconds."""
 
     @property
+    def over_at(self) -> float:
+        """The time in seconds from which on the open slot is complete; infinite if its records alone tell."""
+
+    @property
     def waiting(self) -> int:
         """The number of records that wait for this slot or a later one."""
 
@@ -91,6 +95,11 @@ class CountSlots(Generic[T]):
     def ready(self, now: float) -> bool:  # noqa: ARG002 # the same interface as slots by time
         """Return whether `size` records are there."""
         return len(self._waiting) >= self._size
+
+    @property
+    def over_at(self) -> float:
+        """Infinite: its records alone close a slot."""
+        return math.inf
 
     @property
     def waiting(self) -> int:

@@ -66,7 +66,12 @@ class TimeSlots(Generic[T]):
 
     def ready(self, now: float) -> bool:
         """Return whether the slot's end and the grace are over."""
-        return now >= self.end(self._round) + self._grace
+        return now >= self.over_at
+
+    @property
+    def over_at(self) -> float:
+        """The end of the open slot and its grace, in seconds."""
+        return self.end(self._round) + self._grace
 
     def behind(self, now: float) -> bool:
         """Return whether the clock is more than H rounds ahead, so that new records would only pile up."""

@@ -68,6 +68,8 @@ class Silent:
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""
+WAIT = 500
+"""Milliseconds that the broker may wait for a record: it answers at once when one comes."""
 MOST = 64
 """Largest number of records taken at once, between two rounds of acknowledgements."""
 ALL = "the mesh broker"
@@ -107,7 +109,7 @@ class KafkaReader(Reader):
         self._awaited: list[tuple[Mapping[str, int], Callable[[], None]]] = []
         self._lock = Lock()
         self._stopped = Event()
-        settings = consumer_settings(broker, largest) | {"error_cb": self._note}
+        settings = consumer_settings(broker, largest) | {"error_cb": self._note, "fetch.wait.max.ms": WAIT}
         self._consumer = Consumer(settings, logger=LOGGER)
         self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in offsets.items()])
         self._thread = Thread(target=self._read, name="mesh-reader")

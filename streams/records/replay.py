@@ -59,6 +59,11 @@ class ReplaySlots:
         """Return whether records must wait outside until a slot is opened; `now` in seconds."""
         return self._slots.behind(now)
 
+    @property
+    def over_at(self) -> float:
+        """The time from which on the open slot takes no record; infinite by count."""
+        return self._slots.over_at
+
     def ready(self, now: float) -> bool:
         """Return whether the open slot is complete; `now` in seconds."""
         return self._slots.ready(now)

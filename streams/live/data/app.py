@@ -134,6 +134,8 @@ def _add_agent(app: PinnedApp, name: str, take: Taken) -> None:
     async def slots(stream: StreamT[Sequence[ConsumerRecord]]) -> None:
         async for records in cast("Stream[Sequence[ConsumerRecord]]", stream).noack():
             await take([_arrival(record) for record in records])
+            if app.reader is not None:
+                app.reader.taken()
 
     app.agent(topic, name=f"slots of {name}", concurrency=1)(slots)
 

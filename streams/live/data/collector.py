@@ -105,6 +105,16 @@ class SlotCollector:
         with self._lock:
             return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
 
+    def over_in(self, now: float) -> float:
+        """Return the seconds from `now` on until the open slot is over; infinite if records alone close it.
+
+        Zero while it waits for the ends of the logs, or to be followed where it has begun.
+        """
+        with self._lock:
+            if self._moved or self._unplaced:
+                return 0.0
+            return math.inf if self._opened is None else max(0.0, self._slots.over_at - now)
+
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
         """Take no record below these offsets; `lost` records had left the log before."""
         with self._lock:

@@ -7,7 +7,10 @@ private API: pyproject pins Faust's minor version, and tests/kafka/test_data_str
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, cast
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
@@ -23,14 +26,16 @@ from streams.live.data.broken import Broken
 
 _PARTING = 0.3
 """Seconds that a broker has to end the connection in order."""
-_PAUSE = 0.02
-"""Longest fetch while a topic has no room, in seconds: it may have some soon."""
+_AGAIN = 0.02
+"""Seconds until a fetch that has failed is tried again."""
 _COUNTED = 1 << 16
 """Records of one count: they are in memory for its time."""
 _ATTEMPTS = 20
 """Fetches in a row that fail, and bring nothing, until that is taken for final."""
 Offsets = dict[str, dict[int, int]]
 """An offset of each partition of each topic."""
+Fetch = Callable[[set[TP]], Coroutine[Any, Any, RecordMap]]
+"""Fetches records of these partitions."""
 
 
 class Position(Protocol):
@@ -61,7 +66,7 @@ class Letters(Protocol):
 class PinnedThread(AIOKafkaConsumerThread):
     """The thread that reads the topics of `places`.
 
-    Others' loops may call `ends`, `read`, `count`, `follow`, `note`.
+    Others' loops may call `ends`, `read`, `count`, `follow`, `note`, `taken`.
 
     With several topics one that has no room holds up no other.
     """
@@ -70,15 +75,20 @@ class PinnedThread(AIOKafkaConsumerThread):
     letters: Letters
     _partitions: tuple[TopicPartition, ...] = ()
     _failures = 0
+    _passed_over = False  # whether the fetch under way leaves out a topic, which may be wanted soon
 
     @property
     def pinned(self) -> bool:
         """Whether its partitions are known."""
         return bool(self._partitions)
 
-    async def ends(self) -> Offsets:
-        """Return the offset of each partition's next record in the log, of those that are committed."""
-        return cast("Offsets", await self.call_thread(self._ends))
+    async def ends(self, *, within: float = 0.0) -> Offsets:
+        """Return the offset of each partition's next record in the log, of those that are committed.
+
+        `within`: how many seconds old an answer may be that a fetch has brought, of a partition read to its
+        end: the broker answers a fetch with what comes. Otherwise the broker is asked.
+        """
+        return cast("Offsets", await self.call_thread(self._ends, within))
 
     async def read(self) -> Offsets:
         """Return the offsets below which all records were handed on, offsets without a record included."""
@@ -98,6 +108,12 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def note(self, offsets: Offsets) -> None:
         """Commit the offsets of one topic for the owner's tools; nothing here reads them."""
         await self.call_thread(self._note, offsets)
+
+    def taken(self) -> None:
+        """Note that a fetch's records are taken, and there is room for more: its topic is fetched again."""
+        if self._passed_over:
+            with suppress(RuntimeError):  # its loop is closed, as it stops
+                self.thread_loop.call_soon_threadsafe(self._room.set)
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         """Return a consumer of committed records; Faust makes one only where it writes transactions."""
@@ -165,6 +181,7 @@ class PinnedThread(AIOKafkaConsumerThread):
             place.begin({of.partition: (firsts[of], ends[of]) for of in pinned if of.topic == topic})
         consumer.assign(pinned)
         self._partitions = pinned
+        self._room = asyncio.Event()
         self._returned: dict[TopicPartition, int] = {}
         self._told: dict[TopicPartition, int] = {}  # last offset of the last broken batch
         self.app.on_rebalance_start()
@@ -183,13 +200,24 @@ class PinnedThread(AIOKafkaConsumerThread):
             if await consumer.position(of) < self._next(of):
                 consumer.seek(of, self._next(of))
 
-    async def _ends(self) -> Offsets:
-        request = self._ensure_consumer().end_offsets(self._partitions)
-        ends = await asyncio.wait_for(request, PATIENCE)
+    async def _ends(self, within: float) -> Offsets:
+        ends = {
+            of: end for of in self._partitions if (end := await self._fetched_end(of, within)) is not None
+        }
+        if unknown := [of for of in self._partitions if of not in ends]:
+            ends |= await asyncio.wait_for(self._ensure_consumer().end_offsets(unknown), PATIENCE)
         offsets: Offsets = {topic: {} for topic in self.places}
         for of in self._partitions:
             offsets[of.topic][of.partition] = ends[of]
         return offsets
+
+    async def _fetched_end(self, of: TopicPartition, within: float) -> int | None:
+        """Return the log's end if the partition is read to it, as far as the last fetch knows."""
+        consumer = self._ensure_consumer()
+        end, answered = consumer.last_stable_offset(of), consumer.last_poll_timestamp(of)
+        if end is None or answered is None or time.time() - answered / 1_000 >= within:
+            return None
+        return end if self._drained(of) and await consumer.position(of) == end else None
 
     async def _count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
         of, consumer = TopicPartition(topic, 0), self._ensure_consumer()
@@ -222,16 +250,9 @@ class PinnedThread(AIOKafkaConsumerThread):
         timeout: float | None = None,
         max_records: int | None = None,
     ) -> RecordMap:
-        if len(self.places) > 1:  # Faust takes all that it has fetched, in order: a full topic waits here
-            due = {of for of in active_partitions if self._wanted(of)}
-            if not due:
-                await asyncio.sleep(_PAUSE)
-                return {}
-            if len(due) < len(active_partitions):
-                timeout = _PAUSE
-            active_partitions = due
+        fetch = partial(super()._fetch_records, consumer, timeout=timeout, max_records=max_records)
         try:
-            records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            records = await self._fetch_wanted(partial(self._fetch, fetch), active_partitions, timeout)
             self._failures = 0
         except OffsetOutOfRangeError as error:
             await self._skip(error)
@@ -239,9 +260,39 @@ class PinnedThread(AIOKafkaConsumerThread):
         except Exception as error:
             if not may_be_stored(error):
                 raise
-            records = await self._read_around(error, active_partitions, max_records or 1)
-        self._returned |= {TopicPartition(*of): fetched[-1].offset + 1 for of, fetched in records.items()}
+            records = self._brought(await self._read_around(error, active_partitions, max_records or 1))
         return {of: [_message(fetched)] for of, fetched in records.items()}
+
+    async def _fetch(self, fetch: Fetch, wanted: set[TP]) -> RecordMap:
+        return self._brought(await fetch(wanted))
+
+    def _brought(self, records: RecordMap) -> RecordMap:
+        """Take that these are not handed on yet; at once, as the consumer's position is behind them now."""
+        self._returned |= {TopicPartition(*of): fetched[-1].offset + 1 for of, fetched in records.items()}
+        return records
+
+    async def _fetch_wanted(self, fetch: Fetch, active: set[TP], timeout: float | None) -> RecordMap:
+        """Fetch of the partitions that are wanted, until another one is.
+
+        Faust takes all that it has fetched, in order: of several topics a full one would hold up the others.
+        """
+        self._room.clear()
+        self._passed_over = len(self.places) > 1  # before the look, as `taken` may come at any moment
+        with_room = {of for of in active if self._wanted(of)} if self._passed_over else active
+        if len(with_room) == len(active):
+            self._passed_over = False
+            return await fetch(with_room)
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self._room.wait())]
+        if with_room:  # none would stand for all of them
+            tasks.append(asyncio.create_task(fetch(with_room)))
+        try:
+            await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._passed_over = False
+            for task in tasks:
+                task.cancel()  # a fetch that is cut short has taken nothing yet
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return {} if not with_room or tasks[-1].cancelled() else cast("RecordMap", tasks[-1].result())
 
     async def _read_around(self, error: Exception, active: Iterable[TP], most: int) -> RecordMap:
         """Return what aiokafka could not read, or lost as it failed. Raises the error if nothing helps."""
@@ -256,7 +307,7 @@ class PinnedThread(AIOKafkaConsumerThread):
             self._failures += 1
             if self._failures >= _ATTEMPTS:
                 raise error
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_AGAIN)
         return {TP(*of): read.records for of, read in around.items() if read.records}
 
     def _unreturned(self, of: TopicPartition) -> int:

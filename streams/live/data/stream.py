@@ -1,6 +1,7 @@
 """One node's own stream: collects its records, and gives slots to the machine's thread."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -36,6 +37,7 @@ class DataStream:
         self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room, late)
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stir: Callable[[], None] = lambda: None
         self._room = asyncio.Event()
         self.over = False
 
@@ -52,15 +54,21 @@ class DataStream:
     def open_slot(self, opened: OpenSlot) -> None:
         """Open a slot, in place of one still open. From any thread, also before the topic is read."""
         self._collector.open(opened)
+        self._look_up()
 
     def end(self) -> None:
         """Take no more records: the node has ended, and others go on. From any thread."""
         self.over = True
         self._make_room()
 
-    def begin(self, position: DataPosition | None, closed: Callable[[SlotClosed], None]) -> Start:
-        """Return where to read from; `closed` gets each slot. Call it in the loop that takes records."""
-        self._loop, self._closed = asyncio.get_running_loop(), closed
+    def begin(
+        self, position: DataPosition | None, closed: Callable[[SlotClosed], None], stir: Callable[[], None]
+    ) -> Start:
+        """Return where to read from; call it in the loop that takes records.
+
+        `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
+        """
+        self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
         return Start(self.topic, position, self._collector, lambda: self.over)
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
@@ -89,10 +97,15 @@ class DataStream:
         """Return whether the open slot depends on the ends of the logs, as of `now`."""
         return not self.over and (self._collector.unplaced or self._collector.due(now))
 
+    def over_in(self, now: float) -> float:
+        """Return the seconds from `now` on until something is to be looked up; infinite for nothing."""
+        return math.inf if self.over else self._collector.over_in(now)
+
     def place(self, ends: dict[int, int]) -> bool:
         """Take the topic's ends, and start an unplaced slot; return whether there was one."""
         unplaced = self._collector.unplaced
         self._collector.place(ends)
+        self._look_up()
         return unplaced
 
     @property
@@ -117,6 +130,13 @@ class DataStream:
             self._closed(slot)
 
     def _make_room(self) -> None:
+        self._call(self._room.set)
+
+    def _look_up(self) -> None:
+        if self.over_in(0.0) < math.inf:  # a slot by count seldom has anything: no round wakes the loop
+            self._call(self._stir)
+
+    def _call(self, action: Callable[[], None]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                self._loop.call_soon_threadsafe(self._room.set)
+                self._loop.call_soon_threadsafe(action)

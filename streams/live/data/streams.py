@@ -4,15 +4,22 @@ Loading Faust takes half a second, so `serve` loads it last.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
 from nodes.machine.events import SlotClosed
 from nodes.machine.journal import DataPosition
-from streams.live.data.commits import Commits
+from streams.bus.connection import PATIENCE, client_settings
 from streams.live.data.start import DataFailed, failure, patience
 from streams.live.data.stream import DataStream
 from streams.mesh.settings.brokers import BrokerSettings
@@ -23,9 +30,11 @@ if TYPE_CHECKING:
     from streams.live.data.pinned import PinnedThread
 
 TICK = 0.02
-"""Polling interval in seconds for slots that close by time, and slots that wait for the broker."""
+"""Seconds between looks at what a slot waits for now: the last records of its time, or the broker."""
 PERIOD = 1.0
-"""Polling interval in seconds for the lag, and seconds between signs of life."""
+"""Polling interval in seconds for the lag and for clocks that were set, and between signs of life."""
+FRESH = 3.0
+"""Seconds that a fetch's answer counts as news of a log's end; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
 """Seconds that the app may take to start, and then to stop, once it is asked to stop."""
 
@@ -47,6 +56,7 @@ class DataStreams:
     ) -> None:
         self._broker, self._streams, self._state, self._web = broker, tuple(streams), state, web
         self._topics = tuple(stream.topic for stream in streams)
+        self._stirred = asyncio.Event()
         self.turning, self.reading = Pulse(), Pulse()
 
     async def serve(
@@ -63,7 +73,9 @@ class DataStreams:
         from streams.live.data.app import DataPart, data_app  # noqa: PLC0415 # loads Faust while machines work
 
         nodes = {
-            source.node: DataPart(source.begin(positions[source.node], closed[source.node]), source.take)
+            source.node: DataPart(
+                source.begin(positions[source.node], closed[source.node], self._stirred.set), source.take
+            )
             for source in self._streams
         }
         app = data_app(self._broker, nodes, state=self._state, web=self._web)
@@ -91,8 +103,10 @@ class DataStreams:
     async def _complete(self, app: "PinnedApp") -> None:
         """Close slots that depend on the ends of the logs, or on how many records wait there."""
         awaited: dict[DataStream, tuple[float, dict[int, int]]] = {}
+        left = TICK
         while True:
-            await asyncio.sleep(TICK)
+            await self._rest(left)
+            left = TICK  # unless all is as it should be: the thread is there, and the broker answers
             thread, now = _reader(app), time.time()
             if thread is None:
                 continue
@@ -114,6 +128,15 @@ class DataStreams:
                         stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)
                     ]:
                         stream.settle(awaited.pop(stream)[0])
+                if not awaited:
+                    left = min(stream.over_in(time.time()) for stream in self._streams) or TICK
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for so long, and no longer than until a stream has something to look up."""
+        limit = None if seconds == math.inf else min(seconds, PERIOD)  # a clock may be set meanwhile
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), limit)
+        self._stirred.clear()
 
     async def _turn(self, app: "PinnedApp") -> None:
         """Give signs of life: of this loop, and of the reading thread's."""
@@ -134,16 +157,68 @@ class DataStreams:
             if thread is not None:
                 lags: dict[str, int | None] = dict.fromkeys(self._topics)
                 with patience():
-                    ends, read = await thread.ends(), await thread.read()
+                    ends, read = await thread.ends(within=FRESH), await thread.read()
                     for stream in self._streams:
                         stream.place(ends[stream.topic])
                     for topic in self._topics:
                         lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
-                    await thread.note({self._topics[0]: read[self._topics[0]]})
+                    if commits.is_new(self._topics[0], read):
+                        await thread.note({self._topics[0]: read[self._topics[0]]})
+                        commits.committed(self._topics[0], read)
                     commits.note(read)
                 for stream in self._streams:
                     stream.lagging = lags[stream.topic]
             await asyncio.sleep(PERIOD)
+
+
+AT_ONCE = 4
+"""Groups of one turn: more would be work for the broker, of no use to anybody."""
+KEPT = 3_600.0
+"""Seconds until offsets that stay as they are are committed again: a broker forgets them after some days."""
+
+
+class Commits:
+    """Commits offsets for outside tools, each topic's in the group of the topic's name, if they are new.
+
+    A consumer commits in one group, its app's, which is the first topic's. Of the further ones a turn takes
+    the next `AT_ONCE`. `clock` is monotonic.
+    """
+
+    def __init__(
+        self, broker: BrokerSettings, topics: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._further = tuple(topics)[1:]
+        self._client = AdminClient(client_settings(broker) | {"log_level": 0}) if self._further else None
+        self._next, self._clock = 0, clock
+        self._committed: dict[str, tuple[Mapping[int, int], float]] = {}
+
+    def is_new(self, topic: str, offsets: Mapping[str, Mapping[int, int]]) -> bool:
+        """Return whether the topic's offsets are to be committed."""
+        committed, at = self._committed.get(topic, ({}, -math.inf))
+        return committed != offsets[topic] or self._clock() - at >= KEPT
+
+    def committed(self, topic: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """Note that the broker has them."""
+        self._committed[topic] = dict(offsets[topic]), self._clock()
+
+    def note(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """Commit the offsets of the further topics whose turn it is, without waiting for an answer."""
+        if self._client is None:
+            return
+        turn = (*self._further[self._next :], *self._further[: self._next])
+        for topic in islice(turn, AT_ONCE):
+            if self.is_new(topic, offsets):
+                partitions = [TopicPartition(topic, number, at) for number, at in offsets[topic].items()]
+                group = ConsumerGroupTopicPartitions(topic, partitions)
+                (answer,) = self._client.alter_consumer_group_offsets(
+                    [group], request_timeout=PATIENCE
+                ).values()
+                answer.add_done_callback(partial(self._answered, topic, offsets))
+        self._next = (self._next + AT_ONCE) % len(self._further)
+
+    def _answered(self, topic: str, offsets: Mapping[str, Mapping[int, int]], answer: "Future[Any]") -> None:
+        if answer.exception() is None:
+            self.committed(topic, offsets)
 
 
 async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:

@@ -312,3 +312,27 @@ def test_a_record_that_is_too_early_when_it_is_read_changes_nothing_but_the_owne
 
 def test_counts_cannot_be_looked_at_without_the_owner():
     assert "records" not in repr(Side().collector.counts)
+
+
+# ------------------------------------------------------------------------- when there is something to look up
+
+
+def test_a_slot_by_count_has_nothing_to_look_up_and_one_by_time_not_before_its_end():
+    side = Side()
+    assert side.collector.over_in(0.0) == math.inf
+    side.collector.open(OpenSlot(1, ()))
+    assert side.collector.over_in(1e9) == math.inf
+    side = Side(by_time())
+    assert side.collector.over_in(0.0) == math.inf
+    side.collector.open(OpenSlot(2, ()))
+    assert [side.collector.over_in(now) for now in (0.0, 19.5, 20.0, 30.0)] == [20.0, 0.5, 0.0, 0.0]
+
+
+def test_what_a_slot_at_the_topics_end_or_beyond_what_is_read_needs_is_looked_up_at_once():
+    side = Side()
+    side.collector.open(OpenSlot(1, None))
+    assert side.collector.over_in(0.0) == 0
+    side.collector.place({0: 30})
+    assert side.collector.over_in(0.0) == 0  # it is to be followed there
+    assert side.collector.moved()
+    assert side.collector.over_in(0.0) == math.inf

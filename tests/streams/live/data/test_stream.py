@@ -37,7 +37,7 @@ class Life:
     def __init__(self, slots, position):
         self.stream = DataStream("a", slots, Numbers(), None)
         self.closed = asyncio.Queue()
-        self.start = self.stream.begin(position, self.closed.put_nowait)
+        self.start = self.stream.begin(position, self.closed.put_nowait, lambda: None)
         self.start.begin({0: (0, 10**6), 1: (0, 10**6)})
 
     async def slot(self, round, position):
@@ -138,3 +138,20 @@ def test_a_fetch_stops_where_there_is_no_room_and_goes_on_from_there():
     reads = asyncio.run(live())
     assert reads[0] == collector.AHEAD
     assert all(read - round <= collector.AHEAD for round, read in enumerate(reads))
+
+
+def test_the_loop_is_woken_to_look_up_what_no_record_tells_and_for_nothing_else():
+    async def woken(slots, opened):
+        times = []
+        stream = DataStream("a", slots, Numbers(), None)
+        stream.begin((), lambda slot: None, lambda: times.append(1)).begin({0: (0, 10)})
+        for slot in opened:
+            stream.open_slot(slot)
+        await asyncio.sleep(0)
+        return len(times)
+
+    by_time = lambda: TimeSlots(9, start=0.0, period=10.0, grace=0.0)  # noqa: E731 # it is passed on
+    rounds = [OpenSlot(k, ((0, k),)) for k in range(1, 6)]
+    assert asyncio.run(woken(lambda: CountSlots(1), [OpenSlot(1, ((0, 0),))] * 5)) == 0
+    assert asyncio.run(woken(lambda: CountSlots(1), [OpenSlot(1, None)])) == 1
+    assert asyncio.run(woken(by_time, rounds)) == len(rounds)
