@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from nodes.decimals import rounded_up
-from streams.bus.bus import Unreachable
+from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.cli.feed import feed_fully
 from streams.cli.model import check_output, show_model
@@ -194,7 +194,12 @@ def model(file: CollaborationFile, output: Path, state: Path | None, node: str |
     if state is None or node is not None:
         raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
     check_output(output)
-    show_model(output, learner_model(file, state))
+    try:
+        model_of_run = learner_model(file, state)
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    show_model(output, model_of_run)
 
 
 def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None) -> None:

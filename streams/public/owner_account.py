@@ -57,9 +57,8 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
         answered = 0 if journal is None else len(journal.records)
     mechanism = file.resolved.mechanism(owner)
     charged = max(recorded_answers(file, owner, state), answered)
-    topic_spends = written(file, [owner]) if owner in file.on_topics and file.names_brokers else {}
     idle = () if charged else (owner,)
-    reuse = known_spends(file, [owner], state, topic_spends, idle=idle)[owner]
+    reuse = known_spends(file, [owner], state, written(file, [owner]), idle=idle)[owner]
     return OwnerAccount(
         owner,
         charged,

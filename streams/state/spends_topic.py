@@ -14,7 +14,7 @@ topic that is deleted or recreated forgets; folders then write their lines again
 """
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
@@ -132,31 +132,27 @@ def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...
 def written(file: MeshFile | CollaborationFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
     """Return all lives on the data brokers of these readers.
 
-    None for a broker that the file does not name, that does not answer (it is asked once), or that does not
-    show its topic. Raises BusError if a topic is damaged.
+    None for one whose data are no topic, or whose broker the file does not name, does not answer (it is asked
+    once) or does not show its topic. Raises BusError if a topic is damaged.
     """
-    lives: dict[str, tuple[Spend, ...] | None] = {}
-    away = set[BrokerSettings]()
-    for name in names:
-        lives[name] = None
-        try:
-            broker = file.brokers(name).data
-        except MeshFileError:
-            continue
-        try:
-            lives[name] = None if broker in away else _written(broker, name)
-        except Unreachable:
-            away.add(broker)
-        except (UnknownTopic, Denied):
-            continue
+    lives: dict[str, tuple[Spend, ...] | None] = dict.fromkeys(names)
+    readers_by_broker: dict[BrokerSettings, list[str]] = {}
+    for name in lives if file.names_brokers else ():
+        if name in file.on_topics:
+            with suppress(MeshFileError):
+                readers_by_broker.setdefault(file.brokers(name).data, []).append(name)
+    for broker, readers in readers_by_broker.items():
+        with suppress(Unreachable), closing(Logs(broker)) as logs:
+            for reader in readers:
+                with suppress(UnknownTopic, Denied):
+                    lives[reader] = _written(logs, reader)
     return lives
 
 
-def _written(broker: BrokerSettings, reader: str) -> tuple[Spend, ...]:
+def _written(logs: Logs, reader: str) -> tuple[Spend, ...]:
     name = DataTopics(reader).spends
-    with closing(Logs(broker)) as logs:
-        logs.partitions([name])  # faster than a span if nobody answers
-        return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
+    logs.partitions([name])  # faster than a span if nobody answers
+    return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
 
 
 def _lives(name: str, stored: Iterable[Stored]) -> tuple[Spend, ...]:

@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 import uuid
+from contextlib import contextmanager
 
 import pytest
 
 from streams.state.folder import StateFolder
 from tests.support.meshes import changed, written
 from tests.support.process import LONG
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -59,6 +61,29 @@ class Bench:
         assert outcome.returncode == 0, outcome.stdout[-2000:] + outcome.stderr[-2000:]
         return outcome.stdout
 
+    @contextmanager
+    def upped(self, path, state):
+        """`up` in the background, feeding nobody, from when all its nodes have logged a guarantee."""
+        printed = self.folder / f"{state}.out"
+        with printed.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, "up", path, "--state", state, "--no-feed"],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            logs = [StateFolder(self.folder / state).log(f"node {name}") for name in self.nodes]
+            wait_until(lambda: all(log.exists() and "is protected with" in log.read_text() for log in logs))
+            yield process, printed, logs
+        finally:
+            process.terminate()  # so that its own processes end with it
+            try:
+                process.wait(LONG)
+            finally:
+                process.kill()
+
     def stated(self, path, state):
         """What the places state after `up`, by the place."""
         places = {"up": of_sentence(self.call("up", path, "--state", state))}
@@ -86,3 +111,15 @@ def test_all_places_count_what_another_mesh_has_spent_from_another_folder(broker
     places = bench.stated(bench.mesh("m1", "run-3"), "k3")  # the folder of the first two is away
     assert places == dict.fromkeys(places, 4)
     assert len(places) == 7
+
+
+def test_what_another_mesh_has_begun_to_spend_meanwhile_counts_at_the_end(broker, tmp_path):
+    bench = Bench(tmp_path, broker.address)
+    first, second = bench.mesh("m1", "run-1"), bench.mesh("m2", "run-1")
+    with bench.upped(first, "k1") as (one, printed, logs), bench.upped(second, "k2") as (other, also, _):
+        assert {of_sentence(log.read_text()) for log in logs} == {1}  # nobody else had begun
+        for name in bench.nodes:
+            bench.call("feed", first, name, "--records", 12)
+        assert one.wait(LONG) == other.wait(LONG) == 0
+        assert of_sentence(printed.read_text()) == of_sentence(also.read_text()) == 2
+    assert of_sentence(bench.call("budget", first, bench.nodes[0], "--state", "k1")) == 2

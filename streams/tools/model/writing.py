@@ -94,8 +94,7 @@ def promised_of_all(file: MeshFile, state: Path | None) -> dict[str, Promise]:
 
     Raises JournalError, BusError.
     """
-    spends_written = written(file, file.nodes) if file.names_brokers else {}
-    return promises_of(file, known_spends(file, file.mesh.nodes, state, spends_written))
+    return promises_of(file, known_spends(file, file.mesh.nodes, state, written(file, file.nodes)))
 
 
 def weakest(promised: Mapping[str, Promise]) -> ModelGuarantee:
@@ -204,7 +203,10 @@ def _model(file: CollaborationFile, record: QueryRecord, promised: Mapping[str, 
 
 
 def learner_model(file: CollaborationFile, state: Path) -> Model:
-    """Return the model in the learner's journal. Raises JournalError: none, another's, or nothing learnt."""
+    """Return the model in the learner's journal.
+
+    Raises JournalError: none, another's, or nothing learnt. Raises BusError for a damaged topic of spends.
+    """
     path = StateFolder(state).journal(file.mesh.learner)
     with LearnerJournal.read(path) as journal:
         life, records = journal.life, journal.records(1)
@@ -212,7 +214,8 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
         raise JournalError(f"{path} is of another learner, run or settings than {file.mesh.run}'s")
     if not records or records[-1].number == 1:
         raise JournalError(f"{path}: no query is over yet, so there is no model")
-    return _model(file, records[-1], promises_of(file, known_spends(file, file.mesh.owners, state)))
+    known = known_spends(file, file.mesh.owners, state, written(file, file.owners))
+    return _model(file, records[-1], promises_of(file, known))
 
 
 # Makes the model of a run in this process, of either kind of mesh file.

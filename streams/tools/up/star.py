@@ -14,6 +14,7 @@ from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
+from streams.state.spends_topic import written
 from streams.terminal.collaboration import line
 from streams.terminal.report import say, say_promises
 from streams.terminal.wording import counted, listed
@@ -99,9 +100,10 @@ def run_star(
         failed = learner.log.last if learner.done and learner.code else ""
         answered = "the learner cannot continue" if failed else "all queries are answered"
         fact("ending", answered if over else "as asked")
+        spends = written(file, file.owners)  # a broker of this `up` ends with it
     fact("budget", f"mirrormesh budget {file.path} --state {state}")
     fact("model", f"mirrormesh model {file.path} --state {state} --output DIR")
-    say_promises(console, file, known_spends(file, file.owners, state))
+    say_promises(console, file, known_spends(file, file.owners, state, spends))
     if failed:
         raise UsageError(failed)
 

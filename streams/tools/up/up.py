@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextlib import closing as closed
 from dataclasses import replace
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from nodes.accounting.spends import Spend
 from streams.bus.provision import provision
 from streams.ledger import known_spends
 from streams.mesh.ended_slots import begins, has_ended, refuse_ended
@@ -19,6 +20,7 @@ from streams.public.asking import Asker
 from streams.public.watched import News
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import StateFolder
+from streams.state.spends_topic import written
 from streams.terminal.report import say, say_promises
 from streams.terminal.up_view import shown, summary
 from streams.terminal.wording import counted, listed
@@ -80,8 +82,9 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
         fact("ending", over if mesh.over else "as asked")
+        spends = written(file, file.nodes)  # a broker of this `up` ends with it
     say(console, summary(*mesh.course.whole), "bold")
-    _conclude(file, options, fact, console)
+    _conclude(file, options, spends, fact, console)
     for line in mesh.malformed:
         say(console, line, "bold yellow")
     return mesh.mostly_malformed
@@ -183,10 +186,16 @@ def _watch(
             stop.asked.wait(PERIOD)
 
 
-def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) -> None:
-    """Print where everything is, and the guarantees."""
+def _conclude(
+    file: MeshFile,
+    options: Options,
+    spends: Mapping[str, Iterable[Spend] | None],
+    fact: Fact,
+    console: Console,
+) -> None:
+    """Print where everything is, and the guarantees. `spends`: the lives on the data brokers, by node."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x, decided")
     folder = StateFolder(Path())
     fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
-    say_promises(console, file, known_spends(file, file.nodes, options.state))
+    say_promises(console, file, known_spends(file, file.nodes, options.state, spends))

@@ -211,7 +211,7 @@ class Bench:
     def of_up(self, file):
         """What `up` prints at its end in the state folder."""
         console = Console(file=io.StringIO(), width=10_000)
-        _conclude(file, Options(state=self.folder / self.state), lambda *_: None, console)
+        _conclude(file, Options(state=self.folder / self.state), {}, lambda *_: None, console)
         return console.file.getvalue()
 
     def of_process(self, file, name):
