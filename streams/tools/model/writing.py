@@ -214,8 +214,8 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
         raise JournalError(f"{path} is of another learner, run or settings than {file.mesh.run}'s")
     if not records or records[-1].number == 1:
         raise JournalError(f"{path}: no query is over yet, so there is no model")
-    known = known_spends(file, file.mesh.owners, state, written(file, file.owners))
-    return _model(file, records[-1], promises_of(file, known))
+    reuses = known_spends(file, file.mesh.owners, state, written(file, file.owners))
+    return _model(file, records[-1], promises_of(file, reuses))
 
 
 # Makes the model of a run in this process, of either kind of mesh file.

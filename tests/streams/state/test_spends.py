@@ -2,6 +2,7 @@ import itertools
 import math
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,9 @@ from streams.state.journal_reader import JournalReader
 from streams.state.spends import (
     Damaged,
     all_spends,
+    fed_data,
     from_line,
+    keep_fed,
     keep_spends,
     put_aside,
     read_spends,
@@ -248,3 +251,16 @@ def test_of_one_run_any_number_of_journals_is_put_aside(tmp_path):
     assert sorted(spend.charged for spend in earlier_spends(tmp_path, "east", "r2")) == [1, 2, 4]
     StateFolder(tmp_path).spends("east").unlink()
     assert sorted(spend.charged for spend in all_spends(tmp_path, "east")) == [1, 2, 4, 8]
+
+
+def test_what_a_feed_and_a_node_write_at_the_same_time_is_all_kept(tmp_path):
+    """`feed` writes a line while the node's process may write its own: none replaces the other's file."""
+    path, fed_files = StateFolder(tmp_path).spends("east"), [Data(path=f"/{number}") for number in range(40)]
+    spends = [SPEND._replace(life=f"{number:032x}") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        writing = [pool.submit(keep_spends, path, spend) for spend in spends]
+        writing += [pool.submit(keep_fed, tmp_path, "east", data) for data in fed_files]
+        for write in writing:
+            write.result(timeout=60)
+    assert set(read_spends(path)) == set(spends)
+    assert set(fed_data(tmp_path, "east")) == set(fed_files)
