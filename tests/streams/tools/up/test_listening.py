@@ -47,7 +47,7 @@ def test_a_port_in_use_is_one_line(file, ports, at):
 
 def test_ports_of_metrics_are_looked_at_when_nobody_observes_them_too(file, ports):
     check_ports(file, None, None)
-    with socket.create_server(("127.0.0.1", ports[2])), pytest.raises(UsageError, match="cannot be had"):
+    with socket.create_server(("127.0.0.1", ports[2])), pytest.raises(UsageError, match="is not available"):
         check_ports(file, served(ports), None)
 
 
