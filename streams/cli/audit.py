@@ -10,7 +10,7 @@ from rich.console import Console
 from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
-from streams.mesh.errors import UsageError, chosen
+from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.public.audit_releases import audit_releases, read_mesh
@@ -128,7 +128,7 @@ def releases(
       mirrormesh audit releases mesh.yaml
       mirrormesh audit releases mesh.yaml --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("audit releases", load_any(mesh), state, as_json=as_json)
+    serve("audit releases", load_any(mesh), no_file(state), as_json=as_json)
 
 
 def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> None:

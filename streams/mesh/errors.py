@@ -203,6 +203,14 @@ def chosen(nodes: Iterable[str], node: str | None, kind: str = "a node of the me
     return [node]
 
 
+def no_file(state: Path | None) -> Path | None:
+    """Return a state folder, which need not be there. Raises UsageError if it is a file."""
+    # Who finds no journal asks the broker, which knows less of what was spent.
+    if state is not None and state.exists() and not state.is_dir():
+        raise UsageError(f"--state {state}: is a file: must be the folder of the journals")
+    return state
+
+
 def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
     """Return the folder, created if missing. Raises UsageError unless `files` can be written in it."""
     try:
