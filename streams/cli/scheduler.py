@@ -10,7 +10,7 @@ from streams.cli.process_command import (
     address,
     live,
 )
-from streams.live.live_scheduler import LOGGER, run_scheduler
+from streams.live.scheduler_process import LOGGER, run_scheduler
 from streams.mesh.file import load
 
 

@@ -5,10 +5,10 @@ import logging
 from nodes.machine.events import Decided, Foreseen, Notice, Report
 from nodes.protocol import Noticed
 from streams.codec import Reason
-from streams.live.generation import lacking
 from streams.live.outputs import Decisions, Predictions
 from streams.metrics.node_metrics import NodeMetrics
 from streams.runtime.floods import Summed
+from streams.runtime.process import lacking
 
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
 """Notices that come from what the node does: nobody can flood them."""

@@ -14,14 +14,16 @@ from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
 from streams.codec.signatures import PLAIN, Envelope
-from streams.codec.topics import MeshTopics, may_lose
-from streams.live.scheduler_shell import SchedulerShell
+from streams.codec.topics import MeshTopics
+from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.memory_node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
+from streams.runtime.runner import Host, Runner
+from streams.runtime.turns import Ended
+from streams.runtime.worlds import at_once, in_memory
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
-from topology.plans import Heartbeat, Plan
-from topology.scheduler import LeftOut, Refusal, SchedulerSettings, heartbeat_period
+from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbeat_period
 from topology.slot_clock import SlotClock
 
 
@@ -62,7 +64,7 @@ class MeshParts:
     @property
     def all_topics(self) -> tuple[str, ...]:
         """All topics of the mesh."""
-        topics, topic_names = self.topics, [self.topics.topology]
+        topics, topic_names = self.topics, [self.topics.topology, self.topics.scheduler]
         for name in sorted(self.nodes):
             topic_names += [topics.progress(name), topics.dead_letters(name)]
             topic_names += [topics.edge(name, target) for target in self.surroundings(name).targets]
@@ -150,73 +152,69 @@ class MemoryMesh:
 
     def _beat(self) -> None:
         if self.done:
+            self.scheduler.stop()  # it would beat for ever
             return
         for node in self.nodes.values():
             node.beat()
-        self.scheduler.tick(self._period)
         self.broker.after(self._period, self._beat)
 
 
 class MemoryScheduler:
-    """A scheduler on the memory bus. `current` returns the round of its own clock (None: it has none)."""
+    """A scheduler's process on the memory bus. `error`: how it has ended, if it has.
 
-    def __init__(self, parts: MeshParts, broker: MemoryBroker) -> None:
+    `current` returns the round of its own clock (None: it has none). `watcher` observes it, in place of
+    `refused`, what it has refused.
+    """
+
+    def __init__(
+        self, parts: MeshParts, broker: MemoryBroker, watcher: SchedulerWatcher | None = None
+    ) -> None:
         self.refused: list[Reason | Refusal] = []
+        self.error: Ended | None = None
         self.current: Callable[[], int | None] = lambda: None
-        self._bus = MemoryBus(broker)
-        watcher = _Refusals(self.refused)
-        self._shell = SchedulerShell(
-            parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner, parts.clock
+        self._bus, topics, settings = MemoryBus(broker), parts.topics, parts.scheduler
+        role = SchedulerRole(
+            settings,
+            topics,
+            parts.digest,
+            secrets.token_bytes(16),
+            watcher or _Refusals(self.refused),
+            parts.planner,
+            parts.clock,
         )
-        start = self._shell.logs()
-        lossy = may_lose(start.offsets, parts.topics)
-        self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
-        self._shell.start(start)
+        role.presence.hello(self._bus, at_once)
+        start = scheduler_start(topics, settings.schedule.graph.nodes, self._bus)
+        world, beats = in_memory(broker, self._bus), settings.silence is not None
 
-    @property
-    def superseded(self) -> int | None:
-        """The generation of a newer mesh file, by which the last plan was made; None: by this one."""
-        return self._shell.superseded
+        def current() -> int | None:
+            return self.current()
 
-    def tick(self, seconds: float) -> None:
-        """Advance the virtual time."""
-        self._shell.tick(seconds, self.current())
+        started = role.role(start, world, current, beats=beats)
+        self.runner = Runner(started, world, self._ended)
+        Host([self.runner], self._bus).begin()
 
     def end(self) -> None:
         """End the run after the last planned round."""
-        self._shell.end()
+        self.runner.handle(SourceEnded(0))
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
+        self.runner.close()
         self._bus.close()
 
-    def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
-        self._shell.read(topic, value, appended)
+    def _ended(self, error: Ended) -> None:
+        """Raise it, if it is no end that a process on a broker comes to."""
+        if isinstance(error, BusError):
+            raise error
+        self.error = error
 
-    def _reading_failed(self, _: str, error: BusError) -> None:
-        raise error
 
-
-class _Refusals:
+class _Refusals(SchedulerWatcher):
     """Keeps only what a scheduler has refused."""
 
     def __init__(self, refused: list[Reason | Refusal]) -> None:
-        self.refused = refused.append
+        self._refused = refused
 
-    def planned(self, plan: Plan | None) -> None:
-        """Ignored here."""
-
-    def published(self, count: int) -> None:
-        """Ignored here."""
-
-    def heard(self, live: int, slowest: int) -> None:
-        """Ignored here."""
-
-    def recalled(self, beat: Heartbeat, at: float) -> None:
-        """Ignored here."""
-
-    def beat(self, beat: Heartbeat) -> None:
-        """Ignored here."""
-
-    def left_out(self, left: LeftOut) -> None:
-        """Ignored here."""
+    def refused(self, reason: Reason | Refusal) -> None:
+        """Keep it."""
+        self._refused.append(reason)

@@ -121,6 +121,11 @@ class Unmendable(Failed):
     exit_code = 2
 
 
+def lacking(newer: int, own: int) -> str:
+    """Return the beginning of a line for the operator: the generation of plans, and of the mesh file."""
+    return f"plans are made by the mesh file of generation {newer}, which this process lacks (its own: {own})"
+
+
 T = TypeVar("T")
 
 AGAIN = 0.2

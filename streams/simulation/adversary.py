@@ -250,7 +250,11 @@ class Adversary:
     # ---------------------------------------------------------------------------------------- schedulers
 
     def _scheduler_crash(self, fault: InjectedFault) -> None:
-        self.world.schedulers[fault.at % len(self.world.schedulers)].end("killed", fault.seconds)
+        scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
+        if fault.at % 3:
+            scheduler.end("killed", fault.seconds)
+        else:
+            scheduler.crash_in(1, fault.seconds)
 
     def _scheduler_pause(self, fault: InjectedFault) -> None:
         scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]

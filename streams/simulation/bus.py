@@ -5,10 +5,17 @@ from functools import partial
 
 from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
 from streams.bus.memory import Action, Log, MemoryBus, MemoryReader
+from streams.runtime.process import ProcessExit
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.link import Link
 
 _Send = tuple[Log, bytes, Action | None, bytes]
+
+
+class Killed(ProcessExit):
+    """A planted fault: the process dies here."""
+
+    exit_code = 137
 
 
 class FaultyBus(MemoryBus):

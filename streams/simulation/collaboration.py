@@ -29,12 +29,11 @@ from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
 from streams.mesh.wire import Wire
 from streams.records.passes import Passes, fixed_sets
-from streams.runtime.process import ProcessExit
 from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.runtime.turns import Action, Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus
+from streams.simulation.bus import FaultyBus, Killed
 from streams.simulation.collaboration_checks import CollaborationChecks
 from streams.simulation.faults import ScheduledFault
 from streams.simulation.history import Reached, SimulatedHistory, Violation
@@ -168,12 +167,6 @@ class CollaborationStage:
                     seconds = round(float(random.uniform(0.0, 4.0)), 2)
                     faults.append(PartyFault(at, kind, party, seconds, int(random.integers(1, 9))))
         return tuple(sorted(faults))
-
-
-class Killed(ProcessExit):
-    """A planted fault: the process dies here."""
-
-    exit_code = 137
 
 
 class SimulatedParty:

@@ -1,18 +1,19 @@
-"""A scheduler's process in a simulated history."""
+"""A scheduler's processes in a simulated history: the product's role and runner, and what happens to them."""
 
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
-from streams.bus.bus import BusError, Reader, Unreachable
-from streams.codec import Reason
-from streams.live.scheduler_shell import SchedulerShell
+from streams.bus.bus import Unreachable
+from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.mesh import MeshParts
+from streams.runtime.process import LogCut
+from streams.runtime.runner import Host, Role, Runner, is_orderly
+from streams.runtime.turns import Action, Ended
+from streams.runtime.worlds import ProcessWorld, VirtualTurns, at_once
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus
+from streams.simulation.bus import FaultyBus, Killed
 from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.link import Link
-from topology.plans import Heartbeat, Plan
-from topology.scheduler import LeftOut, Refusal
+from topology.scheduler import LeftOut
 
 RETRY = 0.5
 """Seconds after which a process starts again that found no broker, or could not read any more."""
@@ -25,100 +26,166 @@ class SimulatedScheduler:
     tells where slots do not follow a clock, if any.
     """
 
-    def __init__(self, name: str, parts: MeshParts, broker: FaultyBroker, history: SimulatedHistory) -> None:
+    def __init__(
+        self, name: str, parts: MeshParts, broker: FaultyBroker, history: SimulatedHistory, number: int
+    ) -> None:
         self.name, self.link, self.wanted = name, Link(), True
-        self.speed, self.paused = 1.0, False
         self.wrong = 0.0
         self.current: int | None = None
-        self.refused: dict[Reason | Refusal, int] = {}
         self._parts, self._broker, self._note = parts, broker, history.note
-        self._watcher = _Watcher(self.refused, partial(self._left_out, history))
+        self._watcher = _Watcher(name, history)
+        self._number, self._starts = number, 0
+        self._turns = PausedTurns(broker)
+        self._clock = _Clock(broker)
         self._bus: FaultyBus | None = None
-        self._shell: SchedulerShell | None = None
-        self._reader: Reader | None = None
+        self._host: Host | None = None
+        self._crash_in: int | None = None
+        self._restart_after = 0.0
+
+    @property
+    def speed(self) -> float:
+        """How fast its clock runs."""
+        return self._clock.speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        self._clock.run_at(speed)
 
     def start(self) -> None:
         """Start a process, unless one runs; try again later if the broker does not answer."""
-        if self._shell is not None or not self.wanted:
+        if self._host is not None or not self.wanted:
             return
-        parts, bus = self._parts, FaultyBus(self._broker, self.link)
-        shell = SchedulerShell(
-            parts.scheduler, parts.topics, parts.digest, bus, self._watcher, parts.planner, parts.clock
-        )
+        bus, self._crash_in = FaultyBus(self._broker, self.link), None
+        world = ProcessWorld(bus, self._turns, self._clock, self._broker.soon)
         try:
             self.link.check()
-            start = shell.logs()
+            role = self._role(world)
         except Unreachable:
             bus.close()
             self._broker.after(RETRY, self.start)
             return
-        self._bus, self._shell = bus, shell
+        self._bus, self._host = bus, Host([Runner(role, world, self._ended, self._before_effect)], bus)
         self._note(self.name, "starts")
-        self._reader = bus.subscribe(start.offsets, self._read, self._reading_failed)
-        shell.start(start)
+        self._host.begin()
 
     def end(self, why: str, restart_after: float | None = None) -> None:
         """End the process at once; start another after that many seconds, if any."""
-        if self._bus is not None and self._shell is not None:
+        host, self._host = self._host, None
+        if host is not None and self._bus is not None:
             self._note(self.name, why)
+            host.close()
             self._bus.close()
-        self._shell = None
         if restart_after is not None:
             self._broker.after(restart_after, self.start)
 
+    def crash_in(self, effects: int, restart_after: float) -> None:
+        """Let the process die before that effect from now (1: the next), and start again later."""
+        self._crash_in, self._restart_after = effects, restart_after
+
     def pause(self) -> None:
         """Stop the process, as SIGSTOP does."""
-        self.paused = True
+        self._turns.pause()
         self.link.cut(deaf=True)
 
     def resume(self) -> None:
         """Let it go on."""
-        self.paused = False
         self.link.heal(deaf=True)
+        self._turns.resume()
 
-    def tick(self, seconds: float) -> None:
-        """Let time pass on a clock that stands still while the process cannot read its own heartbeats."""
-        shell = self._shell
-        if shell is not None and self.link.whole and not self.paused:
-            shell.tick(seconds * self.speed, self._round())
+    def _role(self, world: ProcessWorld) -> Role:
+        parts, topics = self._parts, self._parts.topics
+        self._starts += 1
+        boot = b"%8d%8d" % (self._number, self._starts)
+        scheduler = SchedulerRole(
+            parts.scheduler, topics, parts.digest, boot, self._watcher, parts.planner, parts.clock
+        )
+        start = scheduler_start(topics, parts.nodes, world.bus)
+        scheduler.presence.hello(world.bus, at_once)
+        return scheduler.role(start, world, self._round)
 
     def _round(self) -> int | None:
         clock = self._parts.clock
         return self.current if clock is None else int(clock.round_at(self._broker.now + self.wrong))
 
-    def _left_out(self, history: SimulatedHistory, left: LeftOut) -> None:
-        history.note(self.name, f"plans without {left.name} for {left.seconds:g} s")
-        history.reached.add(Reached.LEFT_OUT)
+    def _before_effect(self, _: Any) -> None:
+        if self._crash_in is not None:
+            self._crash_in -= 1
+            if self._crash_in <= 0:
+                raise Killed("killed")
 
-    def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
-        if self._shell is not None:
-            self._shell.read(topic, value, appended)
+    def _ended(self, error: Ended) -> None:
+        """Let its service manager start it again, unless that mends nothing."""
+        if isinstance(error, Killed):
+            self.end(str(error), self._restart_after)
+        elif is_orderly(error) or isinstance(error, LogCut):
+            self.end(str(error), RETRY)
+        else:
+            self.wanted = False
+            self.end(str(error))
 
-    def _reading_failed(self, topic: str, error: BusError) -> None:
-        self.end(f"cannot read {topic.split('.', 2)[-1]}: {error}", RETRY)
+
+class PausedTurns(VirtualTurns):
+    """Turns of a process that may stand still; what is due meanwhile is done once it goes on."""
+
+    def __init__(self, broker: FaultyBroker) -> None:
+        super().__init__(broker)
+        self._paused = False
+        self._waiting: list[Action] = []
+
+    def pause(self) -> None:
+        """Do nothing from now on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on."""
+        self._paused = False
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self._do(action)
+
+    def put(self, action: Action) -> None:
+        """Do `action` among the due deliveries."""
+        super().put(lambda: self._do(action))
+
+    def do(self, action: Action) -> None:
+        """Do `action` now: a delivery is a turn."""
+        self._do(action)
+
+    def after(self, seconds: float, action: Action) -> None:
+        """Do `action` after that much virtual time."""
+        super().after(seconds, lambda: self._do(action))
+
+    def _do(self, action: Action) -> None:
+        if self._paused:
+            self._waiting.append(action)
+        else:
+            action()
 
 
-class _Watcher:
-    """Counts what a scheduler refuses; `left_out` takes whom it leaves out."""
+class _Clock:
+    """A process's monotonic clock, which may run too fast."""
 
-    def __init__(self, counts: dict[Reason | Refusal, int], left_out: Callable[[LeftOut], None]) -> None:
-        self._counts, self.left_out = counts, left_out
+    def __init__(self, broker: FaultyBroker) -> None:
+        self.speed = 1.0
+        self._broker = broker
+        self._passed, self._since = 0.0, broker.now
 
-    def refused(self, reason: Reason | Refusal) -> None:
-        """Count it."""
-        self._counts[reason] = self._counts.get(reason, 0) + 1
+    def __call__(self) -> float:
+        """Return the seconds that it has counted."""
+        return self._passed + (self._broker.now - self._since) * self.speed
 
-    def planned(self, plan: Plan | None) -> None:
-        """Ignored here."""
+    def run_at(self, speed: float) -> None:
+        """Run at another speed from now on."""
+        self._passed, self._since, self.speed = self(), self._broker.now, speed
 
-    def published(self, count: int) -> None:
-        """Ignored here."""
 
-    def heard(self, live: int, slowest: int) -> None:
-        """Ignored here."""
+class _Watcher(SchedulerWatcher):
+    """Notes whom a scheduler leaves out."""
 
-    def recalled(self, beat: Heartbeat, at: float) -> None:
-        """Ignored here."""
+    def __init__(self, name: str, history: SimulatedHistory) -> None:
+        self._name, self._history = name, history
 
-    def beat(self, beat: Heartbeat) -> None:
-        """Ignored here."""
+    def left_out(self, left: LeftOut) -> None:
+        """Note it."""
+        self._history.note(self._name, f"plans without {left.name} for {left.seconds:g} s")
+        self._history.reached.add(Reached.LEFT_OUT)

@@ -37,11 +37,9 @@ class World:
         self.generation, (_, first) = next(iter(scene.files.items()))
         self.nodes = {name: self._node(name, self.new_journal()) for name in first.nodes}
         self.processes = list(self.nodes.values())
-        self.schedulers = [SimulatedScheduler("scheduler", first, self.broker, self.history)]
+        self.schedulers = [SimulatedScheduler("scheduler", first, self.broker, self.history, 1)]
         self._due = list(reversed(scene.faults))
         self._period = heartbeat_period(setting.silence)
-        lag = first.scheduler.lag
-        self._tick = self._period if lag is None or lag.period is None else min(self._period, lag.period)
 
     def begin(self) -> None:
         """Start all processes."""
@@ -50,7 +48,6 @@ class World:
         for node in self.processes:
             node.start()
         self.broker.after(self._period, self._beat)
-        self.broker.after(self._tick, self._look)
 
     def advance(self) -> None:
         """Do the next event. Raises Violation if there is none, or there were too many."""
@@ -81,8 +78,9 @@ class World:
     def add_scheduler(self, generation: int | None = None) -> SimulatedScheduler:
         """Add a scheduler, with the mesh file of that generation; None: the newest one that is there."""
         _, parts = self.scene.files[self.generation if generation is None else generation]
-        name = f"scheduler {len(self.schedulers) + 1}"
-        self.schedulers.append(SimulatedScheduler(name, parts, self.broker, self.history))
+        number = len(self.schedulers) + 1
+        name = f"scheduler {number}"
+        self.schedulers.append(SimulatedScheduler(name, parts, self.broker, self.history, number))
         return self.schedulers[-1]
 
     def take_newer_file(self) -> list[str]:
@@ -112,7 +110,7 @@ class World:
         parts = self.scene.parts
         topics, names = parts.topics, tuple(parts.nodes)
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
-        return [topics.topology, *owned, *self.edges]
+        return [topics.topology, topics.scheduler, *owned, *self.edges]
 
     def _disorder(self) -> Faults | None:
         for fault in self.scene.faults:
@@ -142,8 +140,3 @@ class World:
         for node in tuple(self.processes):
             node.beat()
         self.broker.after(self._period, self._beat)
-
-    def _look(self) -> None:
-        for scheduler in self.schedulers:
-            scheduler.tick(self._tick)
-        self.broker.after(self._tick, self._look)

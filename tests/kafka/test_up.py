@@ -16,7 +16,7 @@ from streams.bus.bus import BusError
 from streams.bus.logs import Logs, reach
 from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
-from streams.live.live_scheduler import run_scheduler
+from streams.live.scheduler_process import run_scheduler
 from streams.mesh.file import MeshFileError, load
 from streams.public.progress import progress
 from streams.runtime.process import Stop

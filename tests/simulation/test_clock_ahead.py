@@ -43,13 +43,6 @@ class Mesh:
         """Another scheduler of this version."""
         scheduler = MemoryScheduler(self.parts, self.broker)
         scheduler.current = self.current(wrong)
-
-        def tick():
-            if not self.mesh.done:
-                scheduler.tick(1.0)
-                self.broker.after(1.0, tick)
-
-        tick()
         return scheduler
 
     def finish(self):

@@ -12,6 +12,7 @@ from streams.codec import decode_release
 from streams.local.memory_node import MemoryNode
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
+from streams.runtime.process import Unmendable
 from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, counted_ids, loaded, until
 
@@ -166,8 +167,11 @@ def test_a_scheduler_with_an_old_file_plans_no_more(tmp_path):
     old = mesh.mesh.scheduler
     mesh.parts = parts = mesh.file(SIX, 1)
     mesh.mesh.scheduler = MemoryScheduler(parts, mesh.mesh.broker)
-    mesh.until(lambda: old.superseded is not None)
-    assert old.superseded == 1
+    mesh.until(lambda: old.error is not None)
+    assert isinstance(old.error, Unmendable)
+    assert str(old.error).startswith(
+        "plans are made by the mesh file of generation 1, which this process lacks"
+    )
     plans = mesh.plans()
     mesh.mesh.scheduler.stop()
     first = next(round for round in sorted(plans) if plans[round].generation)

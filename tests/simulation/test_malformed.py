@@ -4,14 +4,14 @@ import logging
 import tracemalloc
 from io import StringIO
 from itertools import count
+from math import inf
 
 import pytest
 
 from streams.codec import Reason, Refused
 from streams.codec.signatures import PLAIN
 from streams.live.node_watcher import NodeWatcher
-from streams.live.scheduler_shell import SchedulerShell
-from streams.local.mesh import MemoryMesh
+from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.runtime.floods import DeadLetters
@@ -186,13 +186,12 @@ def test_refusing_takes_a_scheduler_no_memory(plain):
     topics, parts = mesh.parts.topics, mesh.parts
     sent = bad_messages(plain, good, topics.progress("a"), topics.topology)
     figures = SchedulerMetrics("tracking", plain.mesh.nodes, connected=lambda: True)
-    shell = SchedulerShell(parts.scheduler, topics, parts.digest, mesh.bus, figures)
-    shell.start(shell.logs())
+    runner = MemoryScheduler(parts, mesh.broker, figures).runner
 
     def refuse_all():
         for topic, values in sent.items():
             for value in values:
-                shell.read(topic, value)
+                runner.read(topic, 0, value, inf)
 
     assert grown(refuse_all) < 20_000
     assert refused_in(figures.shared) == 2 * EACH * ROUNDS_OF_BAD

@@ -408,7 +408,7 @@ class Bug(NamedTuple):
 
 UNEVEN = "uneven.yaml"
 BUGS: dict[Callable, Bug] = {
-    chain_by_round_alone: Bug("has heard", 107),
+    chain_by_round_alone: Bug("for which no plan names it", 399),
     mark_without_members: Bug("continues a plan that nobody has published"),
     mark_without_generation: Bug("continues a plan that nobody has published"),
     weights_in_big_endian: Bug("publishes what nobody can read"),
@@ -432,11 +432,11 @@ BUGS: dict[Callable, Bug] = {
     a_relay_is_charged: Bug("charges 6 rounds after round 6: it is 5", 3),
     wish_to_leave_ignored: Bug("which leaves from round", 5),
     wish_to_leave_forgotten_at_a_restart: Bug("leaves from round None on", 5),
-    leaves_although_planned: Bug("it has not left", 5),
-    older_file_plans_on: Bug("is of generation 0, after one of 1", 29),
+    leaves_although_planned: Bug("it has not left", 91),
+    older_file_plans_on: Bug("is of generation 0, after one of 1", 63),
     plans_without_their_generation: Bug("by a mesh file of generation 0"),
-    unsent_never_sent: Bug("has never sent its release", 3),
-    unsent_of_the_newest_rounds_alone: Bug("has never sent its release", 12),
+    unsent_never_sent: Bug("has never sent its release", 12),
+    unsent_of_the_newest_rounds_alone: Bug("has never sent its release", 176),
     older_journal_not_found_out: Bug("goes on with a journal older than", 1),
     older_journal_found_by_its_values_alone: Bug("goes on with a journal older than", 1),
     renewed_without_its_charges: Bug("begins a new life with 0 charged rounds", 1),

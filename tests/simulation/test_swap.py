@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from math import inf
 
 import pytest
 from prometheus_client import generate_latest
@@ -9,8 +10,7 @@ from prometheus_client import generate_latest
 from nodes.machine.events import Decided, Scored
 from nodes.protocol import Noticed, Stepped
 from streams.codec import decode_release
-from streams.live.scheduler_shell import SchedulerShell
-from streams.local.mesh import MemoryMesh
+from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.records.record import RawRecord
@@ -101,15 +101,18 @@ def shared(file, change=lambda kept: None, errors=None):
 
 
 def of_a_scheduler(parts, mesh, now):
-    """What a scheduler shows that has read the mesh's logs, and then hears them again: b'...'."""
+    """What a scheduler shows that has read the mesh's logs but its end, and then hears them again: b'...'."""
     figures = SchedulerMetrics("tracking", mesh.nodes, connected=lambda: True, clock=lambda: now)
-    shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, mesh.bus, figures)
-    shell.start(shell.logs())
+    end = mesh.broker.logs[parts.topics.topology].records.pop()  # else it would end at once
+    runner = MemoryScheduler(parts, mesh.broker, figures).runner
+    mesh.broker.logs[parts.topics.topology].records.append(end)
     from_logs = generate_latest(figures.shared.collected)
     for topic in map(parts.topics.progress, mesh.nodes):
         for value in mesh.bus.read(topic, 0):
-            shell.read(topic, value)
-    return from_logs, generate_latest(figures.shared.collected)
+            runner.read(topic, 0, value, inf)
+    hearing = generate_latest(figures.shared.collected)
+    assert hearing != from_logs
+    return from_logs, hearing
 
 
 def steady(samples):

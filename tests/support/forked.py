@@ -23,7 +23,7 @@ _WANTED = (
     "streams.cli.watch",
     "streams.collaboration.processes",
     "streams.live.node_process",
-    "streams.live.live_scheduler",
+    "streams.live.scheduler_process",
     "streams.live.data.app",
     "streams.tools.feed.feed",
 )

@@ -39,7 +39,7 @@ def test_help_loads_no_command():
 
 def test_a_node_and_a_scheduler_begin_without_faust_and_the_clients_of_other_commands():
     code = (
-        "import sys, streams.live.node_process, streams.live.live_scheduler\n"
+        "import sys, streams.live.node_process, streams.live.scheduler_process\n"
         "loaded = {'faust', 'kafka', 'rich', 'typer'} & set(sys.modules)\n"
         "assert not loaded, loaded"
     )

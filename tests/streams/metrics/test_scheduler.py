@@ -1,12 +1,12 @@
 from dataclasses import replace
+from math import inf
 
 from streams.codec import Reason, decode_heartbeat, encode_heartbeat
-from streams.live.scheduler_shell import SchedulerShell
-from streams.local.mesh import MemoryMesh
+from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import plan
-from tests.support.meshes import changed, loaded
+from tests.support.meshes import changed, loaded, until
 from tests.support.metrics import shown
 from tests.support.scheduling import beat
 from topology.lag import LeftOut
@@ -35,18 +35,17 @@ def test_a_scheduler_shows_its_plans_and_who_is_live():
 
 
 def test_a_heartbeat_of_a_process_that_was_replaced_is_no_sign_of_life(tmp_path):
-    parts = mesh_parts(loaded(tmp_path, changed(rounds=3)))
+    parts = mesh_parts(loaded(tmp_path, changed(rounds=1000)))
     mesh = MemoryMesh(parts, lambda *_: None)
-    mesh.run()
+    until(mesh, lambda: all(len(node.journal.records()) >= 4 for node in mesh.nodes.values()))
     name, now = next(iter(mesh.nodes)), [1e9]
     metrics = SchedulerMetrics("tracking", mesh.nodes, connected=lambda: True, clock=lambda: now[0])
-    shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, mesh.bus, metrics)
-    shell.start(shell.logs())
+    runner = MemoryScheduler(parts, mesh.broker, metrics).runner
     topic = parts.topics.progress(name)
     last = decode_heartbeat(mesh.bus.read(topic, 0)[-1], parts.topics.run, name, parts.digest)
     for at, boot, hello in ((2e9, "2" * 32, True), (3e9, last.boot, False)):
         now[0] = at
-        shell.read(topic, encode_heartbeat(replace(last, boot=boot, hello=hello), parts.digest))
+        runner.read(topic, 0, encode_heartbeat(replace(last, boot=boot, hello=hello), parts.digest), inf)
     assert shown(metrics.shared)["mirrormesh_messages_refused_total", "replaced"] == 1
     assert by_node(metrics, "mirrormesh_node_last_seen_timestamp_seconds")[name] == 2e9
     assert by_node(metrics, "mirrormesh_node_starts_total")[name] == 1

@@ -1,0 +1,66 @@
+"""A scheduler's process on a broker: from a mesh file to an orderly end. Any number may run."""
+
+import logging
+import secrets
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from streams.bus.diagnosis import Expiry
+from streams.bus.rights import scheduler as scheduler_access
+from streams.bus.topic_specs import mesh_specs
+from streams.live.certificates import warn_of_end
+from streams.live.scheduler_role import SchedulerRole, scheduler_start
+from streams.mesh.ended_slots import refuse_ended
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import LIVENESS
+from streams.mesh.signing import scheduler_envelope
+from streams.metrics.endpoint import Endpoint
+from streams.metrics.scheduler_metrics import SchedulerMetrics
+from streams.runtime.kafka import KafkaProcess, open_bus
+from streams.runtime.process import Ask, Stop, retry_until_reachable
+
+LOGGER = logging.getLogger("mirrormesh.scheduler")
+
+
+def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
+    """Plan until asked to stop. Raises ProcessExit when the run is over, Failed, ProcessStopped, BusError.
+
+    Raises Unmendable if plans are made by a newer mesh file, MeshFileError if all slots have ended before the
+    first plan.
+    """
+    mesh, broker, topics, slots = file.mesh, file.mesh_broker, file.resolved.topics, file.resolved.clock
+    settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
+    settings = replace(settings, lag=file.resolved.lag)
+    envelope = scheduler_envelope(file)
+    ask: Ask = partial(retry_until_reachable, stop)
+    with ExitStack() as closing:
+        endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
+        access = scheduler_access(topics, mesh.nodes)
+        bus = open_bus(broker, access, mesh_specs(file.resolved), stop, closing)
+        process = KafkaProcess(bus, "scheduler", LIVENESS, LOGGER)
+        expiry = Expiry({"brokers.mesh": broker})
+        warn_of_end(expiry, LOGGER)
+        figures = SchedulerMetrics(
+            mesh.name,
+            mesh.nodes,
+            connected=lambda: process.connected,
+            ends=expiry.first,
+            generation=mesh.generation,
+        )
+        boot = secrets.token_bytes(16)
+        scheduler = SchedulerRole(settings, topics, file.digest(), boot, figures, envelope, slots)
+        if endpoint is not None:
+            endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
+        LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
+        start = ask(lambda: scheduler_start(topics, mesh.nodes, bus))
+        scheduler.presence.hello(bus, ask)
+        if not start.stored[topics.topology]:  # a run that has begun is ended in order
+            refuse_ended(file, time.time())
+
+        def current() -> int | None:
+            return None if slots is None else int(slots.round_at(time.time()))
+
+        process.run(scheduler.role(start, process.world, current), stop)
+        LOGGER.info("stopped, as asked")
