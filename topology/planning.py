@@ -1,4 +1,7 @@
-"""Chooses the members of the next plan, and builds it: weights of full members, equal ones to listeners."""
+"""Chooses the members of the next plan, and builds it: weights of full members, equal ones to listeners.
+
+The numbers of rules are those of `scheduler`.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +83,7 @@ class Horizon:
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]
         slowest = min((last_round for last_round in stepped if last_round is not None), default=round - 1)
-        return max(round, current) if current - slowest > self._size else round
+        return max(round, current) if current - slowest > self._size else round  # rule 3
 
     def _is_behind(self, member: Member, oldest: int) -> bool:
         stepped = self._roster.progress(member, oldest)
@@ -174,7 +177,7 @@ def nobody_is_left(roster: Roster, last: Plan, round: int) -> bool:
 
 def is_over(roster: Roster, last: Plan, round: int) -> bool:
     """Return whether no journal of the run can be left: nobody can go on, and nobody can come back."""
-    return nobody_is_left(roster, last, round) and all(
+    return nobody_is_left(roster, last, round) and all(  # rule 16: silence ends no run
         roster.has_no_journal(name, round) for name, _ in named_after(last)
     )
 
@@ -186,13 +189,13 @@ def chosen_members(
 
     `again`: plans were lost, so all begin again.
     """
-    if len(live) < least:
+    if len(live) < least:  # rule 13
         return ()
-    if not again:
+    if not again:  # rule 11
         members = _found(roster.candidate(name, last, round) for name in live)
         if any(member.full for member in members):
             return members if len(members) >= least else ()
-    if again or (last is not None and _begins_again(roster, last, round)):
+    if again or (last is not None and _begins_again(roster, last, round)):  # rule 15
         return _found(roster.returning(name, last, round) for name in live)
     return ()
 

@@ -1,4 +1,7 @@
-"""The roster: which nodes are live, under which instance, how far they are, and what they ask for."""
+"""The roster: which nodes are live, under which instance, how far they are, and what they ask for.
+
+The numbers of rules are those of `scheduler`.
+"""
 
 from collections import deque
 from dataclasses import dataclass
@@ -57,7 +60,7 @@ class Roster:
 
     def recall(self, beat: Heartbeat) -> None:
         """Handle a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
-        if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:
+        if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:  # rule 10
             replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
             replaced.append(self._beats[beat.node].boot)
         last_beat = self._beats.get(beat.node)
@@ -102,6 +105,7 @@ class Roster:
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within `silence`, and is not left out."""
         heard_at = self._heard.get(name)
+        # rules 9 and 8
         return heard_at is not None and self._clock - heard_at <= self._silence and name not in self._left_out
 
     def stepped(self, name: str) -> int:
@@ -119,11 +123,11 @@ class Roster:
         named = last.member(name) if last else None
         if beat is None:
             return Member(name, named.instance) if named else None
-        if _leaves(beat, round):
+        if _leaves(beat, round):  # rule 12
             return None
-        if last is None:
+        if last is None:  # rule 11
             return Member(name, beat.instance)
-        if self._asks_to_join(beat):
+        if self._asks_to_join(beat):  # rule 11: it has lost its place
             may_join = beat.join_after is None or round > beat.join_after
             return Member(name, beat.instance, full=False) if may_join else None
         full = named is not None and named.instance == beat.instance
@@ -139,7 +143,7 @@ class Roster:
             named = last.member(name) if last else None
             return Member(name, named.instance, full=False) if named else None
         may_return = not self._asks_to_join(beat) or round > (beat.join_after or 0)
-        if not beat.stepped or not may_return or _leaves(beat, round):
+        if not beat.stepped or not may_return or _leaves(beat, round):  # rules 15 and 12
             return None
         return Member(name, beat.instance, full=False)
 
@@ -175,7 +179,7 @@ class Roster:
         A node that joins counts as having stepped the round before its first. Nobody waits for a node that
         has to join again, or leaves in round `oldest` or before.
         """
-        if not self.is_live(member.name) or self.is_lost(member, oldest):
+        if not self.is_live(member.name) or self.is_lost(member, oldest):  # rule 7: nobody waits for it
             return None
         entry = self._entry(member.name)
         return max(self.stepped(member.name), entry.before if entry else 0)

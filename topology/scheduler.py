@@ -2,38 +2,46 @@
 
 Rules
 -----
-* The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans is
-  valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it is
-  not ahead of the clock (slots by time; rules in `slot_clock`).
-* What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
-  another's record comes between, the rest is void, and the machine plans again on top of that record. What
-  it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules in `unread`).
-  If it comes yet, the first record counts.
-* The next round is the last one + 1. If members are more than H periods behind the clock (slots by time), it
-  is at least the clock's round.
-* Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
-  one node's up to the last plan + H, more than that only as the median of the live members of the last plan
-  that have not begun anew since, if two have not (of all live nodes before the first), and then the next
-  round is the median + 2H + 1. The mesh begins again there. Of a heartbeat that says more, only the progress
-  is refused: it counts as none. (In one process no plan outlives its run: the first plan follows the furthest
-  progress, and nothing was lost.)
-* A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
-  counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
-  is lost if it came back as another instance, asks to join again, or leaves by then.
-* A member that holds the others for too long is left out, and counts as silent meanwhile (rules in `lag`):
-  of those who are live, `min_members` stay.
-* A node is live if it was heard within `silence`. At the start, and when the first node is heard after none
-  was live, every member of the last plan counts as heard at that moment.
-* In the first plan every live node is full. Later a live node that the last plan names under its instance is
-  full; any other listens, and so does a node that asks to join, in a plan above the round that it names. No
-  plan names a node from the round on in which it asks to leave.
-* Nothing is planned for fewer than `min_members`, nor after a plan of a newer generation: its scheduler has a
-  newer mesh file.
-* After the first plan there is a full member in each, but for one case. If plans were lost, or no full member
-  of the last plan can go on (all are lost; or some have to join again, and the others are silent), the mesh
-  begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full afterwards.
-* The run ends with a plan without members: after `rounds`, or when no journal can be left, as then there is
-  nobody to learn from: every node that was ever a member has begun anew, and is there to say so, or leaves.
+The number of a rule stands beside each branch that keeps it, here, in `planning` and in `roster`.
+
+ 1. The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans
+    is valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it
+    is not ahead of the clock (slots by time; rules in `slot_clock`).
+ 2. What is published counts as planned before it is read: more is planned on top of it, up to the horizon.
+    If another's record comes between, the rest is void, and the machine plans again on top of that record.
+    What it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules in
+    `unread`). If it comes yet, the first record counts.
+ 3. The next round is the last one + 1. If members are more than H periods behind the clock (slots by time),
+    it is at least the clock's round.
+ 4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in
+    `progress`): one node's up to the last plan + H, more than that only as the median of the live members of
+    the last plan that have not begun anew since, if two have not (of all live nodes before the first), and
+    then the next round is the median + 2H + 1. The mesh begins again there.
+ 5. Of a heartbeat that tells more progress, only the progress is refused: it counts as none.
+ 6. In one process no plan outlives its run: the first plan follows the furthest progress, and nothing was
+    lost.
+ 7. A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
+    counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A
+    member is lost if it came back as another instance, asks to join again, or leaves by then.
+ 8. A member that holds the others for too long is left out, and counts as silent meanwhile (rules in `lag`):
+    of those who are live, `min_members` stay.
+ 9. A node is live if it was heard within `silence`. At the start, and when the first node is heard after none
+    was live, every member of the last plan counts as heard at that moment.
+10. The newest process of a node speaks for it: once it has said hello, heartbeats of the one before are
+    refused.
+11. In the first plan every live node is full. Later a live node that the last plan names under its instance
+    is full; any other listens, and so does a node that asks to join, in a plan above the round that it names.
+12. No plan names a node from the round on in which it asks to leave.
+13. Nothing is planned for fewer than `min_members` (all nodes before the first plan, as what a few say is no
+    median).
+14. Nothing is planned after a plan of a newer generation: its scheduler has a newer mesh file.
+15. After the first plan there is a full member in each, but for one case. If plans were lost, or no full
+    member of the last plan can go on (all are lost; or some have to join again, and the others are silent),
+    the mesh begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full
+    afterwards.
+16. The run ends with a plan without members: after `rounds`, or when no journal can be left, as then there is
+    nobody to learn from: every node that was ever a member has begun anew, and is there to say so, or leaves.
+    Nothing is planned after it.
 
 | event            | changes                                  | refused (counted, changes nothing)          |
 |------------------|------------------------------------------|---------------------------------------------|
@@ -138,10 +146,10 @@ class SchedulerMachine:
             case PlansRead(record, ahead):
                 refusals.append(self._pass_over(record) if ahead else self._follow(record))
             case Ticked(seconds, current):
-                self._roster.pass_time(seconds)
+                self._roster.pass_time(seconds)  # rule 9
                 self._current, self._resting = current, False
-                left_out = self._leave_out(seconds)
-                self._unread.pass_time(seconds)
+                left_out = self._leave_out(seconds)  # rule 8
+                self._unread.pass_time(seconds)  # rule 2: what is not read in time is lost
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
             case SchedulerStarted(records, heartbeats, whole, current):
@@ -149,8 +157,8 @@ class SchedulerMachine:
                 refusals += self._begin(records, whole=whole)
                 refusals += map(self._recall, heartbeats)
                 if self.last is not None:
-                    self._roster.count_as_heard(self.last)
-                    self._look_for_lost_plans(self.last)
+                    self._roster.count_as_heard(self.last)  # rule 9: nobody could be heard before
+                    self._look_for_lost_plans(self.last)  # rule 4
                     self._claims.start(self._live_of(self.last), self.last.round)
                     refusals += self._doubt(self.last)
         effects: list[SchedulerEffect] = [
@@ -177,15 +185,15 @@ class SchedulerMachine:
         if record.plans[0].run != self.settings.run:
             return Refusal.RUN
         first = self.last is None
-        if not self._chain.take(record):
-            self._unread.void(record)
+        if not self._chain.take(record):  # rule 1
+            self._unread.void(record)  # rule 2: an own one is planned again, on top of what came between
             return Refusal.PLACE
         if first:
             self._doubt(record.plans[0])
         for plan in record.plans:
             self._horizon.add(plan)
             self._roster.note(plan)
-        self._unread.read(record)
+        self._unread.read(record)  # rule 2
         return None
 
     def _pass_over(self, record: PlanRecord) -> Refusal:
@@ -193,7 +201,7 @@ class SchedulerMachine:
 
         If that is void too, wait for the next tick: each attempt is a record on the topology.
         """
-        self._resting = self._unread.void(record) and self._current is None
+        self._resting = self._unread.void(record) and self._current is None  # rules 1 and 2
         self._current = None  # until the next tick
         return Refusal.AHEAD
 
@@ -203,17 +211,17 @@ class SchedulerMachine:
             return refusal
         last = self._head
         if self.last is not None and not self._roster.anyone_live():
-            self._roster.count_as_heard(self.last)
+            self._roster.count_as_heard(self.last)  # rule 9: an outage alone makes no member silent
         self._roster.hear(beat)
         counts = self._claims.hear(beat.node, beat.stepped, begun=last is not None)
         if last is None:
             return None
         anew = self._roster.has_begun_anew(beat.node, last)
-        if anew or (counts and beat.stepped > last.round):
+        if anew or (counts and beat.stepped > last.round):  # rule 4
             self._look_for_lost_plans(last, of_two=not counts)
         if beat.stepped <= last.round or beat.stepped <= self._believed(last):
             return None
-        self._roster.doubt(beat.node)
+        self._roster.doubt(beat.node)  # rule 5
         return Refusal.PROGRESS
 
     def _recall(self, beat: Heartbeat) -> Refusal | None:
@@ -233,7 +241,7 @@ class SchedulerMachine:
         live = [name for name in self._nodes if self._roster.is_live(name)]
         outside = sum(name not in progress for name in live)
         behind = self._horizon.behind(last, progress, outside)
-        most = len(live) - (self.settings.min_members or 1)
+        most = len(live) - (self.settings.min_members or 1)  # rule 8: so many stay
         left_out = self._lag.pass_time(seconds, progress, behind, holding, most)
         self._roster.leave_out(self._lag.out)
         return left_out
@@ -256,7 +264,7 @@ class SchedulerMachine:
         believed = self._believed(last)
         doubted = [name for name in self._nodes if self._roster.stepped(name) > believed]
         for name in doubted:
-            self._roster.doubt(name)
+            self._roster.doubt(name)  # rule 5
         return [Refusal.PROGRESS] * len(doubted)
 
     def _believed(self, last: Plan) -> int:
@@ -267,13 +275,13 @@ class SchedulerMachine:
             return Refusal.RUN
         if not self._roster.knows(beat.node):
             return Refusal.NODE
-        return Refusal.REPLACED if self._roster.is_replaced(beat) else None
+        return Refusal.REPLACED if self._roster.is_replaced(beat) else None  # rule 10
 
     # --------------------------------------------------------------------------------------- next plan
 
     @property
     def _head(self) -> Plan | None:
-        """The newest plan, read or published."""
+        """The newest plan, read or published (rule 2)."""
         return self._unread.newest or self.last
 
     def _planned(self) -> Iterator[Plan]:
@@ -290,28 +298,28 @@ class SchedulerMachine:
         run, roster, round, begins_again = self.settings.run, self._roster, 1, False
         generation = self.settings.generation
         if last is not None:
-            round, begins_again = self._claims.following(last.round, self._current)
-            if last.ended or last.generation > generation:
+            round, begins_again = self._claims.following(last.round, self._current)  # rules 3 and 4
+            if last.ended or last.generation > generation:  # rules 16 and 14
                 return None
-            if is_over(roster, last, round):
+            if is_over(roster, last, round):  # rule 16
                 return end_plan(run, round, last, generation)
-            if self._horizon.must_wait(last, self._unread.plans):
+            if self._horizon.must_wait(last, self._unread.plans):  # rule 7
                 return None
         live = list(filter(roster.is_live, self._nodes))
         least = self.settings.min_members or (len(self._nodes) if last is None else 1)
         if last is None:
-            if len(live) < least:  # what a few say is no median
+            if len(live) < least:  # rule 13: what a few say is no median
                 return None
             round, begins_again = self._first(live)
         if self._current is not None:
-            round = self._horizon.skip(last, round, self._current)
-        if round > self._rounds:
+            round = self._horizon.skip(last, round, self._current)  # rule 3
+        if round > self._rounds:  # rule 16
             return end_plan(run, round, last, generation)
         members = chosen_members(roster, live, last, round, least, again=begins_again)
         return make_plan(run, round, last, members, self.settings.schedule, generation) if members else None
 
     def _first(self, live: list[str]) -> tuple[int, bool]:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""
-        if self.settings.one_process:
+        if self.settings.one_process:  # rule 6
             return self._claims.largest(live) + 1, False
         return self._claims.first(live, self._current)
