@@ -124,7 +124,7 @@ class SchedulerRole:
         settings, topics, watcher, lag = self._settings, self._topics, self._watcher, self._settings.lag
         period = heartbeat_period(settings.silence)
         clock = FetchClock(world.clock, settings.silence)
-        time = _Time(clock, current, self._slots, period)
+        time = SchedulerTime(clock, current, self._slots, period)
 
         def plans_read(read: Arrived) -> Iterator[SchedulerEvent]:
             record = self._plans(read.value)
@@ -167,7 +167,7 @@ class SchedulerRole:
             failure=Unmendable,
         )
 
-    def _recovered(self, start: SchedulerStart, time: "_Time") -> SchedulerStarted:
+    def _recovered(self, start: SchedulerStart, time: "SchedulerTime") -> SchedulerStarted:
         """Return the event of a process that has read its logs."""
         plans, beats = [], []
         for topic, records in start.stored.items():
@@ -240,7 +240,7 @@ class PlanningMachine:
         return None
 
 
-class _Time:
+class SchedulerTime:
     """The time that a scheduler knows of: seconds in which it has read its own heartbeats, and the round.
 
     The round of its own clock counts as far as the append times of what it has read confirm it, and a period

@@ -1,4 +1,4 @@
-"""Bugs planted in codec, chain, weights, accounts, lives: checks that shared that code would share them."""
+"""Bugs planted in codec, chain, weights, accounts, lives, scheduling: checks sharing that code share them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,11 +25,14 @@ from streams.codec import exchange, signatures
 from streams.codec import plan as codec_plan
 from streams.codec import plans as codec_plans
 from streams.codec import release as codec_release
+from streams.codec.plans import encode_plans
 from streams.codec.signatures import SignedEnvelope
 from streams.live import start
 from streams.live.node_shell import NodeShell
+from streams.live.scheduler_role import SchedulerRole, SchedulerTime, scheduler_start
 from streams.mesh.file import load
 from streams.mesh.settings.mesh import MeshSettings
+from streams.simulation import scheduler as simulated_scheduler
 from streams.simulation.journal import FaultyJournal
 from streams.simulation.search import MeshStage, search
 from topology import plans, roster, scheduler
@@ -379,6 +382,57 @@ def replaced_process_goes_on(patch):
     patch.setattr(NodeShell, "own_beat_read", deaf)
 
 
+# --------------------------------------------------------------------------------- the scheduler's role
+
+
+def newest_plan_forgotten_at_a_start(patch):
+    recovered = SchedulerRole._recovered
+
+    def forgetful(self, *given):
+        event = recovered(self, *given)
+        return replace(event, plans=event.plans[:-1])
+
+    patch.setattr(SchedulerRole, "_recovered", forgetful)
+
+
+def log_read_on_beyond_its_end(patch):
+    """One record that comes after the look at the logs is never read."""
+
+    def start(topics, nodes, bus):
+        begun = scheduler_start(topics, nodes, bus)
+        offset = bus.end(topics.topology) + (len(begun.stored[topics.topology]) > 3)
+        return begun._replace(offsets={**begun.offsets, topics.topology: offset})
+
+    patch.setattr(simulated_scheduler, "scheduler_start", start)
+
+
+def plans_before_its_log_is_read(patch):
+    def start(topics, nodes, bus):
+        begun = scheduler_start(topics, nodes, bus)
+        first = {topic: bus.span(topic)[0] for topic in begun.offsets}
+        return begun._replace(stored={topic: [] for topic in first}, offsets=first)
+
+    patch.setattr(simulated_scheduler, "scheduler_start", start)
+
+
+def replaced_process_heard(patch):
+    patch.setattr(Roster, "is_replaced", lambda self, beat: False)
+
+
+def time_stands_still(patch):
+    tick = SchedulerTime.tick
+    patch.setattr(SchedulerTime, "tick", lambda self: replace(tick(self), seconds=0.0))
+
+
+def plans_unsigned(patch):
+    patch.setattr(SchedulerRole, "_published", published_unsigned)
+
+
+def published_unsigned(self, effect):
+    for value in encode_plans(effect.last, effect.plans, self._digest):
+        yield self._topics.topology, value
+
+
 # ------------------------------------------------------------------------------------------ heartbeats
 
 
@@ -444,6 +498,12 @@ BUGS: dict[Callable, Bug] = {
     new_life_in_the_old_place: Bug("full at once", 2),
     earlier_life_planned: Bug("names an earlier life", 2),
     replaced_process_goes_on: Bug("has published two values", 13),
+    newest_plan_forgotten_at_a_start: Bug("it does not go on", 2),
+    log_read_on_beyond_its_end: Bug("it does not go on", 2),
+    plans_before_its_log_is_read: Bug("which leaves from round", 55),
+    replaced_process_heard: Bug("names an earlier life", 246),
+    time_stands_still: Bug("it does not go on", 2),
+    plans_unsigned: Bug("publishes what nobody can read: not signed", 5),
     progress_told_before_the_journal: Bug("tells that it has stepped"),
     everybody_accused: Bug("no two values for a round are on the edge"),
 }
