@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Protocol, cast
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
@@ -250,9 +249,13 @@ class PinnedThread(AIOKafkaConsumerThread):
         timeout: float | None = None,
         max_records: int | None = None,
     ) -> RecordMap:
-        fetch = partial(super()._fetch_records, consumer, timeout=timeout, max_records=max_records)
+        fetch = super()._fetch_records
+
+        async def fetch_of(partitions: set[TP]) -> RecordMap:
+            return self._brought(await fetch(consumer, partitions, timeout, max_records))
+
         try:
-            records = await self._fetch_wanted(partial(self._fetch, fetch), active_partitions, timeout)
+            records = await self._fetch_wanted(fetch_of, active_partitions, timeout)
             self._failures = 0
         except OffsetOutOfRangeError as error:
             await self._skip(error)
@@ -262,9 +265,6 @@ class PinnedThread(AIOKafkaConsumerThread):
                 raise
             records = self._brought(await self._read_around(error, active_partitions, max_records or 1))
         return {of: [_message(fetched)] for of, fetched in records.items()}
-
-    async def _fetch(self, fetch: Fetch, wanted: set[TP]) -> RecordMap:
-        return self._brought(await fetch(wanted))
 
     def _brought(self, records: RecordMap) -> RecordMap:
         """Take that these are not handed on yet; at once, as the consumer's position is behind them now."""
