@@ -70,7 +70,7 @@ def queries_per_second(wire: Wire) -> float:
 
 def _quota(wire: Wire, load: Load, heard: int, sent: int = 1) -> Quota:
     """Return a quota for this load per query, with the heartbeats of so many processes."""
-    beat = with_overhead(heartbeat.LONGEST)
+    beat = with_overhead(heartbeat.LONGEST + wire.signature)
     second = Load().plus(load, queries_per_second(wire))
     second = second.plus(Load(sent * beat, heard * beat, sent + heard), BEATS)
     return limited(second.plus(Load(requests=IDLE_REQUESTS)))
@@ -78,8 +78,9 @@ def _quota(wire: Wire, load: Load, heard: int, sent: int = 1) -> Quota:
 
 def _sizes(wire: Wire, owners: Iterable[str]) -> tuple[int, int]:
     """Return the bytes of a query, and of a response of each of these owners."""
-    response_bytes = sum(with_overhead(wire.responses[owner].length) for owner in owners)
-    return with_overhead(wire.queries.length), response_bytes
+    signed = wire.signature
+    response_bytes = sum(with_overhead(wire.responses[owner].length + signed) for owner in owners)
+    return with_overhead(wire.queries.length + signed), response_bytes
 
 
 def learner(topics: MeshTopics, name: str, owners: Iterable[str]) -> Access:

@@ -24,8 +24,8 @@ BEATS = 128
 def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
     """Return the topics of the broker that all share."""
     settings, topics = wire.whole.settings, wire.topics
-    longest = max(message.length for message in (wire.queries, *wire.responses.values()))
-    beat, query_records = heartbeat.LONGEST, RELEASES * settings.queries
+    longest = max(message.length for message in (wire.queries, *wire.responses.values())) + wire.signature
+    beat, query_records = heartbeat.LONGEST + wire.signature, RELEASES * settings.queries
     specs = [shared_spec(topics.query, "query", query_records + RELEASES, longest, longest)]
     specs += [
         shared_spec(topics.response(owner), "response", query_records, longest, longest)

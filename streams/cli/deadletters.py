@@ -2,9 +2,10 @@
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import typer
@@ -16,8 +17,10 @@ from streams.cli.arguments import MeshArgument
 from streams.codec import decode_dead_letter
 from streams.codec.topics import DataTopics
 from streams.mesh.errors import chosen
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.kind import serve
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.wire import Wire
 from streams.terminal.report import say
 from streams.terminal.wording import counted
 
@@ -52,6 +55,12 @@ class LetterList(NamedTuple):
 def peers_letters(file: MeshFile, node: str, last: int) -> LetterList:
     """Return the `last` refused messages of peers, from the mesh broker. Raises BusError, MeshFileError."""
     return _read(file.brokers(node).mesh, file.resolved.topics.dead_letters(node), last, _of_a_peer)
+
+
+def refused_messages(file: CollaborationFile, name: str, last: int) -> LetterList:
+    """Return the `last` messages that the learner or an owner refused. Raises BusError, MeshFileError."""
+    broker = file.mesh_broker if name == file.mesh.learner else file.mesh_broker_of(name)
+    return _read(broker, Wire(file.resolved).topics.dead_letters(name), last, _of_a_peer)
 
 
 def own_letters(file: MeshFile, node: str, last: int) -> LetterList:
@@ -94,12 +103,6 @@ def _of_its_own(record: Stored) -> Letter:
     )
 
 
-_KINDS: dict[str, Callable[[MeshFile, str, int], LetterList]] = {
-    "peers": peers_letters,
-    "records": own_letters,
-}
-
-
 def deadletters(
     mesh: MeshArgument,
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_default=False)],
@@ -119,23 +122,49 @@ def deadletters(
     a time whose slot is still open. The bad one keeps its place, or every later record would be in another
     slot. So it touches two releases: what it says is protected at 2 epsilon.
 
+    Of a collaboration NODE is the learner or an owner, and there is the first topic alone.
+
     \b
     Examples:
       mirrormesh deadletters mesh.yaml east
       mirrormesh deadletters mesh.yaml east --last 100 --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file, console = load(mesh), Console(highlight=False)
+    serve("deadletters", load_any(mesh), node, last, content=content, as_json=as_json)
+
+
+def node_letters(file: MeshFile, node: str, last: int, *, content: bool, as_json: bool) -> None:
+    """List what a node has refused, and what could not be fed to it."""
     chosen(file.mesh.nodes, node)
+    topics = {"peers": partial(peers_letters, file), "records": partial(own_letters, file)}
+    _show(node, last, topics, content=content, as_json=as_json)
+
+
+def party_letters(file: CollaborationFile, name: str, last: int, *, content: bool, as_json: bool) -> None:
+    """List what the learner or an owner has refused. A set is read whole, so it has no dead letters."""
+    chosen((file.mesh.learner, *file.mesh.owners), name, "the learner or an owner of the collaboration")
+    _show(name, last, {"peers": partial(refused_messages, file)}, content=content, as_json=as_json)
+
+
+def _show(
+    name: str,
+    last: int,
+    topics: Mapping[str, Callable[[str, int], LetterList]],
+    *,
+    content: bool,
+    as_json: bool,
+) -> None:
+    """Print the last letters of each topic, of those that can be read. Exit code 1: one cannot."""
+    console = Console(highlight=False)
     letters_by_kind, failed = dict[str, LetterList](), False
-    for kind, read in _KINDS.items():
+    for kind, read in topics.items():
         try:
-            letters_by_kind[kind] = read(file, node, last)
+            letters_by_kind[kind] = read(name, last)
         except BusError as error:
             failed = True
             typer.echo(str(error), err=True)
     if as_json:
         trees = {kind: _json(letters, content=content) for kind, letters in letters_by_kind.items()}
-        typer.echo(json.dumps({"node": node} | trees, indent=2))
+        typer.echo(json.dumps({"node": name} | trees, indent=2))
     else:
         for letters in letters_by_kind.values():
             for line in _lines(letters, content=content):

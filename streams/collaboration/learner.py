@@ -18,14 +18,12 @@ from nodes.collaboration.events import (
     SendQuery,
 )
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import QueryRecord
+from nodes.collaboration.messages import Query, QueryRecord
 from nodes.protocol import Identity, Noticed, Stepped
 from streams.bus.bus import Bus
 from streams.codec import (
     Reason,
     Refused,
-    decode_query,
-    decode_response,
     encode_query,
     encode_response,
 )
@@ -70,7 +68,7 @@ def learner_start(journal: LearnerRecords, wire: Wire, bus: Bus) -> dict[str, in
     """
     topics, records = wire.topics, journal.records()
     thetas = {record.number: record.parameters.tobytes() for record in records}
-    for _, _, query in messages(bus, topics.query, lambda value: decode_query(value, wire.queries)):
+    for _, _, query in messages(bus, topics.query, wire.query):
         if query.instance != journal.instance or thetas.get(query.number) != query.parameters.tobytes():
             raise Failed(
                 f"{topics.query} holds query {query.number}, which this journal did not ask: {RESTORE}"
@@ -81,8 +79,8 @@ def learner_start(journal: LearnerRecords, wire: Wire, bus: Bus) -> dict[str, in
 
 def _first_response(bus: Bus, wire: Wire, owner: str, number: int) -> int:
     """Return the offset of the first response to that query, or a later one."""
-    topic, expected = wire.topics.response(owner), wire.responses[owner]
-    for offset, _, response in messages(bus, topic, lambda value: decode_response(value, expected)):
+    topic = wire.topics.response(owner)
+    for offset, _, response in messages(bus, topic, partial(wire.response, owner)):
         if response.query >= number:
             return offset
     return bus.end(topic)
@@ -127,11 +125,7 @@ class LearnerRole:
             beat=beat,
             offsets=offsets,
             decode={topic: partial(self._arrived, owner) for topic, owner in owners.items()},
-            send={
-                SendQuery: lambda effect: [
-                    (topics.query, encode_query(effect.query, self._wire.whole.digest))
-                ]
-            },
+            send={SendQuery: lambda effect: [(topics.query, self._encoded(effect.query))]},
             keep={JournalQuery: lambda effect: self._journal.append(effect.record)},
             report={Stepped: lambda effect: watcher.stepped(effect.record), Noticed: watcher.noticed},
             evidence={ResponseEvidence: self._letters},
@@ -143,8 +137,11 @@ class LearnerRole:
             failure=Unmendable,
         )
 
+    def _encoded(self, query: Query) -> bytes:
+        return self._wire.envelope.sealed(encode_query(query, self._wire.whole.digest))
+
     def _arrived(self, owner: str, read: Arrived) -> list[ResponseArrived]:
-        return [ResponseArrived(decode_response(read.value, self._wire.responses[owner]))]
+        return [ResponseArrived(self._wire.response(owner, read.value))]
 
     def _letters(self, evidence: ResponseEvidence) -> list[BadMessage]:
         response = evidence.response

@@ -15,6 +15,7 @@ from nodes.collaboration.owner import OwnerMachine
 from nodes.protocol import Noticed
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Refused
+from streams.codec.signatures import PLAIN
 from streams.codec.topics import MeshTopics
 from streams.collaboration.learner import LearnerRecords, LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRecords, OwnerRole, owner_start
@@ -149,7 +150,7 @@ class LocalCollaboration:
         self.file = file
         self.notices: Counter[CollaborationNotice] = Counter()
         self._journals = StarJournals.in_memory(file) if journals is None else journals
-        self._wire = Wire(file.resolved)
+        self._wire = Wire(file.resolved, PLAIN)  # nobody else writes here
         mesh = file.mesh
         self._broker = MemoryBroker(
             collaboration_topics(self._wire.topics, mesh.learner, mesh.owners), largest=2**40

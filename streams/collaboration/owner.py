@@ -27,11 +27,8 @@ from nodes.protocol import Identity, Noticed
 from streams.bus.bus import Bus, BusError, Unreachable
 from streams.bus.connection import LOGGER
 from streams.codec import (
-    Expected,
     Reason,
     Refused,
-    decode_query,
-    decode_response,
     encode_query,
     encode_response,
 )
@@ -117,25 +114,26 @@ def owner_start(journal: OwnerRecords, name: str, wire: Wire, bus: Bus) -> Owner
         for record in records
     }
     topic, published = topics.response(name), set[int]()
-    for _, value, response in messages(bus, topic, lambda value: decode_response(value, expected)):
+    for _, value, response in messages(bus, topic, partial(wire.response, name)):
         published.add(response.query)
-        if answers.get(response.query) != value:
+        if answers.get(response.query) != wire.envelope.unverified(value):
             raise Failed(
                 f"{topic} holds an answer to query {response.query} that the journal does not: {RESTORE}"
             )
-    unsent = tuple(value for number, value in answers.items() if number not in published)
+    sealed = wire.envelope.sealed
+    unsent = tuple(sealed(answer) for number, answer in answers.items() if number not in published)
     end = bus.end(topics.query)
-    offset = _first_new(bus, topics.query, wire.queries, {record.query: record.asked for record in records})
+    offset = _first_new(bus, wire, {record.query: record.asked for record in records})
     return OwnerStart(records, max(published, default=0), unsent, offset, end)
 
 
-def _first_new(bus: Bus, topic: str, expected: Expected, asked: Mapping[int, bytes]) -> int:
+def _first_new(bus: Bus, wire: Wire, asked: Mapping[int, bytes]) -> int:
     """Return the offset of the first query beyond those `asked`, or one of them at another theta, or final.
 
     `asked`: the digests of theta by number.
     """
-    last = max(asked, default=0)
-    for offset, _, query in messages(bus, topic, lambda value: decode_query(value, expected)):
+    last, topic = max(asked, default=0), wire.topics.query
+    for offset, _, query in messages(bus, topic, wire.query):
         theta = asked.get(query.number)
         if query.final or query.number > last or theta not in {None, digest(query.parameters)}:
             return offset
@@ -157,6 +155,7 @@ def presence(who: Identity, kind: str, wire: Wire, number: Callable[[], int]) ->
         wire.topics.progress(who.name),
         wire.whole.digest,
         lambda: Heartbeat(who.run, who.name, who.instance, who.boot, number()),
+        wire.envelope,
     )
 
 
@@ -209,7 +208,7 @@ class OwnerRole:
             presence=self.presence,
             beat=beat,
             offsets={topics.query: start.offset},
-            decode={topics.query: lambda read: [QueryArrived(decode_query(read.value, self._wire.queries))]},
+            decode={topics.query: lambda read: [QueryArrived(self._wire.query(read.value))]},
             send={SendResponse: lambda effect: [(answers, self._encoded(effect.response))]},
             keep={JournalResponse: lambda effect: self._journal.append(effect.record)},
             later={ReadSet: reading.begin},
@@ -224,7 +223,7 @@ class OwnerRole:
         )
 
     def _encoded(self, response: Response) -> bytes:
-        return encode_response(response, self._wire.whole.digest)
+        return self._wire.envelope.sealed(encode_response(response, self._wire.whole.digest))
 
     def _letters(self, evidence: QueryEvidence) -> list[BadMessage]:
         query, first = evidence.query, evidence.first

@@ -26,6 +26,7 @@ from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import LIVENESS
+from streams.mesh.signing import party_envelope
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
@@ -57,8 +58,9 @@ class OwnerProcess:
     """One process of the owner `name`. Raises MeshFileError if the file lacks something that it needs."""
 
     def __init__(self, file: CollaborationFile, name: str, options: PartyOptions) -> None:
-        self._file, self._name, self._options, self._wire = file, name, options, Wire(file.resolved)
+        self._file, self._name, self._options = file, name, options
         self._own = file.own(name)
+        self._wire = Wire(file.resolved, party_envelope(file, name))
         self._broker = file.mesh_broker_of(name)
         if name in file.on_topics:
             file.brokers(name)
@@ -145,7 +147,8 @@ class LearnerProcess:
     """One process of the learner."""
 
     def __init__(self, file: CollaborationFile, options: PartyOptions) -> None:
-        self._file, self._options, self._wire = file, options, Wire(file.resolved)
+        self._file, self._options = file, options
+        self._wire = Wire(file.resolved, party_envelope(file, file.mesh.learner))
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop.

@@ -11,8 +11,10 @@ from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler
 from nodes.privacy.query import QueryMechanism
+from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
 from streams.mesh.algorithm import omega, plain_loss
 from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.mesh.settings.signing import public_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,17 @@ class Collaboration:
     def digest(self) -> bytes:
         """16 bytes that are equal iff the settings that all must share are equal."""
         return self.settings.digest()
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """How messages are signed, and by whom they may be: for readers, as it signs nothing."""
+        settings = self.settings
+        if settings.signatures == "none":
+            return PLAIN
+        keys = {settings.learner: settings.learner_key}
+        keys |= {name: terms.key for name, terms in settings.owners.items()}
+        public = {name: public_bytes(key) for name, key in keys.items() if key}
+        return SignedEnvelope(settings.name, settings.run, self.digest, public, {})
 
     @cached_property
     def step(self) -> QueryStep:

@@ -1,7 +1,7 @@
 """Signs for one process of a mesh, with the private key of its broker's settings and under its name."""
 
 from streams.codec.signatures import Envelope, SignedEnvelope
-from streams.mesh.file import MeshFile
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.signing import private_key, public_of
 
@@ -17,12 +17,21 @@ def scheduler_envelope(file: MeshFile) -> Envelope:
     return _signing(file, file.mesh_broker, file.mesh.schedulers, "a scheduler of mesh.schedulers")
 
 
+def party_envelope(file: CollaborationFile, name: str) -> Envelope:
+    """Return the envelope of the learner's or an owner's process. Raises as `node_envelope` does."""
+    mesh = file.mesh
+    if name == mesh.learner:
+        return _signing(file, file.mesh_broker, {name: mesh.learner_key or ""}, f"the learner {name}")
+    key = mesh.owners[name].key
+    return _signing(file, file.mesh_broker_of(name), {name: key or ""}, f"the owner {name}")
+
+
 def knows_writers(file: MeshFile, node: str) -> bool:
     """Return whether it is known who writes on the node's mesh broker: by signatures, or by its users."""
     return file.mesh.signatures == "required" or file.brokers(node).mesh.knows_writers
 
 
-def _signing(file: MeshFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
+def _signing(file: AnyFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
     envelope = file.resolved.envelope
     if not isinstance(envelope, SignedEnvelope):
         return envelope

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from nodes.collaboration.messages import Query, Response
 from streams.bus.bus import Stores
 from streams.bus.logs import reached
-from streams.codec import Refused, decode_query, decode_response
+from streams.codec import Refused
 from streams.mesh.file import CollaborationFile
 from streams.mesh.wire import Wire
 
@@ -103,12 +103,10 @@ def read_collaboration(file: CollaborationFile) -> Said:
     with closing(reached(file.mesh_broker)) as logs:
         responses = [
             response
-            for owner, expected in wire.responses.items()
-            for response in _decoded(
-                logs, wire.topics.response(owner), partial(decode_response, expected=expected), bad
-            )
+            for owner in wire.responses
+            for response in _decoded(logs, wire.topics.response(owner), partial(wire.response, owner), bad)
         ]
-        queries = _decoded(logs, wire.topics.query, partial(decode_query, expected=wire.queries), bad)
+        queries = _decoded(logs, wire.topics.query, wire.query, bad)
         return Said(list(queries), responses, bad)
 
 

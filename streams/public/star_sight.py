@@ -24,7 +24,7 @@ class PartySight(NamedTuple):
 def look(file: CollaborationFile) -> list[PartySight]:
     """Return the learner, then the owners. Raises BusError, MeshFileError if no broker is named."""
     with closing(Logs(file.mesh_broker)) as logs:
-        log = MeshLog(Wire(file.resolved).topics, file.digest(), logs)
+        log = MeshLog(Wire(file.resolved).topics, file.digest(), logs, envelope=file.resolved.envelope)
         return [_party(log, name) for name in (file.mesh.learner, *file.mesh.owners)]
 
 

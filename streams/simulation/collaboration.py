@@ -21,6 +21,7 @@ from nodes.protocol import Noticed
 from streams.bus.bus import Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused
+from streams.codec.signatures import PLAIN
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.local import LearnerMemory, OwnerMemory, collaboration_topics
 from streams.collaboration.owner import OwnerRole, owner_start
@@ -267,7 +268,7 @@ class CollaborationPlay:
 
     def __init__(self, scene: PartyScene) -> None:
         self.scene, setting = scene, scene.setting
-        self.wire, mesh = Wire(scene.whole), scene.file.mesh
+        self.wire, mesh = Wire(scene.whole, PLAIN), scene.file.mesh
         self._random = generator("collaboration chance", setting.seed)
         duplicate = setting.duplicate
         disorder = None if duplicate is None else Faults(setting.seed, duplicate=duplicate)

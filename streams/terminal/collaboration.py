@@ -41,6 +41,10 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
+    if file.names_brokers and not (file.mesh_broker.users or file.mesh_broker.certificate):
+        forged = "forge" if mesh.signatures == "none" else "replay"
+        reached = f"anyone who reaches {file.mesh_broker.servers} can {forged}"
+        yield "warning", f"the file names no users: {reached} queries and responses"
     waits = "for ever" if mesh.response_timeout is None else f"{mesh.response_timeout:g} s"
     yield "waiting", f"{waits} for an owner's answer on a broker, for ever in one process"
 

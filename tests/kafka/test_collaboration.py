@@ -1,5 +1,6 @@
 """A learner and three owners on a broker: the run of one process, bit for bit, whoever is killed."""
 
+import json
 import uuid
 
 import numpy as np
@@ -11,13 +12,15 @@ from streams.bus.collaboration_rights import collaboration_users, learner, owner
 from streams.bus.kafka import KafkaBus
 from streams.bus.rights import Access
 from streams.codec import decode_dead_letter, encode_query
+from streams.mesh.settings.signing import public_of
 from streams.state.folder import JournalError
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
 from tests.support.collaborating import LiveStar, in_memory, same_as_in_memory
 from tests.support.collaboration_files import OWNERS, SIZES, collaboration_file
-from tests.support.kafka import until
+from tests.support.kafka import PATIENCE, until
 from tests.support.processes import wait_until
+from tests.support.signing import private, write_private_key
 from tests.support.users import Users, reads
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -40,6 +43,46 @@ def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker):
         assert audit.ends() == 0
         assert "12 of 12 queries, 36 answers in 36 records" in audit.log
         assert "nothing wrong" in audit.log
+
+
+def signed_collaboration(folder, broker):
+    """Write a mesh file whose parties all sign, each with a key of its own; return its path."""
+    path = collaboration_file(folder, broker, response_timeout=60, queries=6)
+    tree = yaml.safe_load(path.read_text())
+    mesh = tree["mesh"] | {"signatures": "required"}
+    public = {name: public_of(private(name)) for name in ("analyst", *OWNERS)}
+    for name in public:
+        write_private_key(folder / f"{name}.key", name)
+    mesh["learner_key"] = public["analyst"]
+    mesh["owners"] = {name: terms | {"key": public[name]} for name, terms in mesh["owners"].items()}
+    for name, part in tree["owners"].items():
+        part["brokers"] = {"mesh": {"servers": broker, "signing_key": f"{name}.key"}}
+    tree["brokers"]["mesh"]["signing_key"] = "analyst.key"
+    path.write_text(yaml.safe_dump(tree | {"mesh": mesh}))
+    return path
+
+
+def test_a_signed_collaboration_refuses_what_others_write(tmp_path, broker):
+    with LiveStar(signed_collaboration(tmp_path, broker.address)) as star:
+        owners = [star.owner(name) for name in OWNERS]
+        wait_until(lambda: all("goes on with a new journal" in owner.log for owner in owners))
+        bus = star.bus()
+        forged = Query("first", "analyst", "ee" * 16, 1, np.full(2, 0.5), final=False)
+        bus.send(star.wire.topics.query, encode_query(forged, star.file.digest()))
+        assert bus.flush(PATIENCE)
+        bus.close()
+        wait_until(lambda: all("a query was refused: signature" in owner.log for owner in owners))
+        star.learner()
+        star.finish()
+        letters = star.start("letters", "deadletters", star.path, "bank-a", "--json")
+        assert letters.ends() == 0
+        (letter,) = json.loads(letters.log)["peers"]["last"]
+        assert "signature" in letter["reason"]
+        records = LearnerJournal.read(tmp_path / "state" / "analyst.journal")
+        with records as journal:
+            learnt = {record.number: record.parameters.tobytes() for record in journal.records()}
+        expected = in_memory(star.path)
+        assert learnt == {number: record.parameters.tobytes() for number, record in expected.items()}
 
 
 def asked(star):

@@ -3,7 +3,6 @@
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
-from streams.codec import decode_query, decode_response
 from streams.collaboration.local import LocalCollaboration, StarJournals
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
@@ -81,7 +80,7 @@ class LiveStar:
         """What the learner has asked: {number: set of the bytes of theta}."""
         found = {}
         for value in self.stored(self.wire.topics.query):
-            query = decode_query(value, self.wire.queries)
+            query = self.wire.query(value)
             found.setdefault(query.number, set()).add(query.parameters.tobytes())
         return found
 
@@ -89,7 +88,7 @@ class LiveStar:
         """What an owner has answered: {number: list of the messages' bytes}."""
         found = {}
         for value in self.stored(self.wire.topics.response(owner)):
-            response = decode_response(value, self.wire.responses[owner])
+            response = self.wire.response(owner, value)
             found.setdefault(response.query, []).append(value)
         return found
 
@@ -98,7 +97,7 @@ class LiveStar:
         found = {}
         for number, values in self.responses(owner).items():
             assert len(set(values)) == 1, f"{owner} has answered query {number} twice"
-            found[number] = decode_response(values[0], self.wire.responses[owner]).response.tobytes()
+            found[number] = self.wire.response(owner, values[0]).response.tobytes()
         return found
 
 

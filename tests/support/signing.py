@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from streams.mesh.settings.signing import public_of
 
@@ -12,6 +13,12 @@ PLANNER = "planner"
 def private(mark):
     """A private key that is always the same for one mark."""
     return Ed25519PrivateKey.from_private_bytes(mark.encode().ljust(32, b"."))
+
+
+def write_private_key(path, mark):
+    """Write the private key of a mark to a file of its owner's alone."""
+    path.write_bytes(private(mark).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    path.chmod(0o600)
 
 
 def signed(tree):

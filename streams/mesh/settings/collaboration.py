@@ -26,9 +26,16 @@ from streams.mesh.settings.brokers import OwnerBrokersSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.node import LIVENESS, HeldOutSettings
 from streams.mesh.settings.privacy import Delta
+from streams.mesh.settings.signing import PublicKey
 
-NOT_AGREED = {"name", "run", "response_timeout"}
-"""The settings that are not in the digest."""
+NOT_AGREED: dict[str, Any] = {
+    "name": True,
+    "run": True,
+    "response_timeout": True,
+    "learner_key": True,
+    "owners": {"__all__": {"key"}},
+}
+"""The settings that are not in the digest: a key may be replaced."""
 
 
 def _of_every_record(value: object) -> object:
@@ -51,6 +58,9 @@ class OwnerTerms(Settings):
     """The noise on its answers. `gaussian` needs `delta`, and far less noise where there are many queries."""
     delta: Delta | None = None
     """delta_l, beside epsilon_l. Not given for laplace."""
+    key: PublicKey | None = None
+    """The owner's public key for signatures (`mirrormesh key` makes a pair). Needed with `signatures:
+    required`. Not given: it signs nothing."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -127,6 +137,12 @@ class CollaborationSettings(Settings):
     """Seconds after which owners that have not answered are left out of a query. `none`: they never are."""
     noise: NoiseSettings = NoiseSettings(exact=True)
     """The noise on the answers."""
+    signatures: Literal["none", "required"] = "none"
+    """`required`: queries, responses and heartbeats are signed, and others are refused. The learner needs
+    `learner_key`, each owner a `key`, and each process a `signing_key` for its broker."""
+    learner_key: PublicKey | None = None
+    """The learner's public key for signatures. Needed with `signatures: required`. Not given: it signs
+    nothing."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -144,7 +160,18 @@ class CollaborationSettings(Settings):
             raise refusal("goes with averaged: strongly-convex has none", "constraint")
         if self.constraint is not None and self.constraint.reach is not None:
             raise refusal("reach is for a motion model: must be another set", "constraint")
+        self._check_keys()
         return self
+
+    def _check_keys(self) -> None:
+        if self.signatures == "none":
+            return
+        text = "missing: signatures are required, and {} has none (mirrormesh key makes one)"
+        if self.learner_key is None:
+            raise refusal(text.format(self.learner), "learner_key")
+        for name, terms in self.owners.items():
+            if terms.key is None:
+                raise refusal(text.format(name), "owners", name, "key")
 
     @property
     def loss_dimension(self) -> int:
@@ -163,7 +190,8 @@ class CollaborationSettings(Settings):
     @property
     def agreed_text(self) -> str:
         """The settings that all must share, as canonical JSON."""
-        agreed = self.model_dump(mode="json", exclude=NOT_AGREED)
+        unsigned = {"signatures": True} if self.signatures == "none" else {}
+        agreed = self.model_dump(mode="json", exclude=NOT_AGREED | unsigned)
         return json.dumps(agreed, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def digest(self) -> bytes:

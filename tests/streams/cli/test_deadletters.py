@@ -6,6 +6,8 @@ import pytest
 
 from streams.bus.bus import Stored
 from streams.cli import deadletters
+from streams.codec import Reason, Refused, encode_dead_letter
+from tests.support.collaboration_files import collaboration_file
 from tests.support.meshes import changed, written
 
 BROKERS = {"mesh": {"servers": "one:9092"}, "data": {"servers": "two:9092"}}
@@ -57,3 +59,23 @@ def test_a_time_that_no_calendar_has_is_said_in_words(call, path, monkeypatch, m
     outcome = call("deadletters", path, "a")
     assert (outcome.code, outcome.err) == (0, "")
     assert "at no time that a calendar has" in outcome.out
+
+
+@pytest.mark.parametrize("name", ["analyst", "bank-b"])
+def test_what_a_party_of_a_collaboration_has_refused_is_listed(call, tmp_path, monkeypatch, name):
+    asked = []
+    letter = encode_dead_letter("a-topic", b"forged", Refused(Reason.SIGNATURE, "wrong"))
+    logs = Logs([Stored(0, letter, 0.0)])
+    monkeypatch.setattr(deadletters, "reached", lambda broker: asked.append(broker.servers) or logs)
+    path = collaboration_file(tmp_path, "one:9092", name="lending")
+    outcome = call("deadletters", path, name, "--content", "--json")
+    assert (outcome.code, outcome.err, asked) == (0, "", ["one:9092"])
+    shown = json.loads(outcome.out)
+    assert shown.keys() == {"node", "peers"}
+    assert shown["peers"]["topic"] == f"lending.first.deadletter.{name}"
+    (last,) = shown["peers"]["last"]
+    assert (last["source"], last["content"]) == ("a-topic", "forged")
+    assert "signature" in last["reason"]
+    outcome = call("deadletters", path, "nobody")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("nobody: not the learner or an owner of the collaboration: must be one of")
