@@ -44,7 +44,7 @@ def test_what_the_topic_lacks_is_sent(start):
 
 @pytest.mark.parametrize(("journalled", "missing"), [((), 1), ((1,), 2), ((2,), 1)])
 def test_an_answer_that_the_journal_lacks_ends_the_start(start, journalled, missing):
-    words = f"holds an answer to query {missing} that the journal does not: go on with the journal that"
+    words = f"holds an answer to query {missing} that the journal does not: continue with the journal that"
     with pytest.raises(Failed, match=words):
         start(journalled, (1, 2))
 
