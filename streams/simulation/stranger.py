@@ -52,10 +52,15 @@ class Stranger:
     def replay(self, fault: InjectedFault) -> None:
         """Write what a member has signed once more: on its own topic, or on any other of the mesh."""
         world, random = self._world, generator("replay", fault.at, fault.amount)
-        topics = [topic for topic, log in sorted(world.broker.logs.items()) if log.records]
+        # What a stranger put on a topic is no member's there: sent back home it would pass, and rightly.
+        forged = world.excuses.forged
+        signed = {
+            topic: [record.value for record in log.records if (topic, record.value) not in forged]
+            for topic, log in sorted(world.broker.logs.items())
+        }
+        topics = [topic for topic, values in signed.items() if values]
         source = topics[int(random.integers(len(topics)))]
-        records = world.broker.logs[source].records
-        value = records[int(random.integers(len(records)))].value
+        value = signed[source][int(random.integers(len(signed[source])))]
         target = source if fault.amount % 2 else topics[int(random.integers(len(topics)))]
         world.history.note("stranger", "replays", f"{source} on {target}")
         if self._home(source) != self._home(target):

@@ -67,6 +67,13 @@ def test_what_was_signed_counts_for_nothing_on_another_topic_and_changes_nothing
     assert any("signature from" in detail for detail in details(outcomes, "refuses"))
 
 
+def test_what_a_stranger_has_moved_to_another_topic_may_come_back(stage):
+    """A release of c stands on its progress by one replay; another sends it from there to c's edge."""
+    outcome = run(stage, 1886, (3, 8, 10, 13, 14, 15, 18))
+    assert len(details([outcome], "replays")) > 2
+    assert outcome.violation is None
+
+
 def test_one_node_s_own_epsilon_is_drawn_where_the_mesh_file_has_none(stage):
     trees = [next(iter(stage.scene(seed).files.values()))[0] for seed in range(12)]
     own = [tree["mesh"]["nodes"]["b"] for tree in trees]
