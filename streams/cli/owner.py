@@ -18,15 +18,16 @@ from streams.cli.process_command import (
     live,
 )
 from streams.collaboration.processes import OwnerProcess, PartyOptions
-from streams.mesh.errors import writable_folder
+from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop
 
 
 def owner(
     mesh: MeshArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The owner, as the mesh file names it.", show_default=False)
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME", help="The owners, as the mesh file names them.", show_default=False),
     ],
     *,
     state: StateOption,
@@ -42,9 +43,13 @@ def owner(
     as many as the mesh file says, and spends no more than its epsilon. It needs the topics (`mirrormesh
     provision`). After a crash it continues where its journal ends; without its journal it cannot go on.
 
+    Several owners that reach the shared broker in the same way can share a process. Each has a journal of its
+    own, and ends for itself.
+
     \b
     Examples:
       mirrormesh owner mesh.yaml bank-a --state /var/lib/mirrormesh
+      mirrormesh owner mesh.yaml bank-a bank-b --state state
       mirrormesh owner mesh.yaml bank-a --state state --metrics 9101 --private-metrics 127.0.0.1:9201
     """  # noqa: D301 # \b is click's mark: no new line breaks
     options = PartyOptions(
@@ -55,9 +60,18 @@ def owner(
     )
 
     def work(stop: Stop) -> None:
-        process = OwnerProcess(load_collaboration(mesh), name, options)
+        process = OwnerProcess(load_collaboration(mesh), named_once(names), options)
         writable_folder(state)
         process.run(stop)
 
     # its start reads all of a set, however long that takes
-    live(logging.getLogger(f"mirrormesh.owner.{name}"), work, log, level, watched=False)
+    logger = f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners"
+    live(logging.getLogger(logger), work, log, level, watched=False)
+
+
+def named_once(names: list[str]) -> list[str]:
+    """Return the names. Raises UsageError for one that is given twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name}: is given twice")
+    return names

@@ -2,18 +2,23 @@
 
 import logging
 import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.protocol import Noticed
+from streams.bus.bus import Bus
 from streams.bus.collaboration_rights import learner as learner_access
 from streams.bus.collaboration_rights import owner_on_mesh
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.diagnosis import Expiry
+from streams.bus.rights import together
 from streams.codec import Refused
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
@@ -23,6 +28,7 @@ from streams.live.certificates import warn_of_end
 from streams.live.serving import warn_of_open
 from streams.live.spend import OwnerSpend
 from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import LIVENESS
@@ -30,15 +36,21 @@ from streams.mesh.signing import party_envelope
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
+from streams.metrics.registry import together as merge_registries
 from streams.records.passes import Passes, passes
 from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
+from streams.runtime.runner import Role
+from streams.runtime.worlds import ProcessWorld
 from streams.state.learner_journal import open_learner_journal
-from streams.state.owner_journal import OwnerJournal
 from streams.state.spends_topic import SpendsBus, SpendsTopic
 
 LEARNER = logging.getLogger("mirrormesh.learner")
+COMMITS = 16
+"""Appends at a time, of the owners of one process."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,92 +67,148 @@ class PartyOptions:
 
 
 class OwnerProcess:
-    """One process of the owner `name`. Raises MeshFileError if the file lacks something that it needs."""
+    """One process of the owners `names`, which share a broker, a loop and endpoints, and no state.
+
+    Raises MeshFileError if the file lacks something that one needs, UsageError for owners that no process can
+    share.
+    """
+
+    def __init__(self, file: CollaborationFile, names: Sequence[str], options: PartyOptions) -> None:
+        self._file, self._names, self._options = file, tuple(names), options
+        self._owners = [_HostedOwner(file, name, options) for name in self._names]
+        self._broker = self._shared("brokers.mesh", file.mesh_broker_of)
+        self._private = options.private_metrics or self._shared(
+            "private_endpoint", lambda name: file.own(name).private_endpoint
+        )
+        self._log = self._owners[0].log if len(names) == 1 else logging.getLogger("mirrormesh.owners")
+
+    def run(self, stop: Stop) -> None:
+        """Run until asked to stop, or until every owner has ended. An owner that cannot start ends all.
+
+        Raises ProcessExit when the learner is done, Failed, Stopped, JournalError, BusError, NotServed.
+        """
+        file, owners, wire = self._file, self._owners, Wire(self._file.resolved)
+        ask: Ask = partial(retry_until_reachable, stop)
+        with ExitStack() as closing:
+            warn_of_open("private metrics", self._private, self._log)
+            shared, private = (
+                None if address is None else closing.enter_context(Endpoint(*address))
+                for address in (self._options.metrics, self._private)
+            )
+            for owner in owners:
+                owner.open(closing)
+            access = together(owner_on_mesh(wire.topics, name) for name in self._names)
+            bus = open_bus(self._broker, access, collaboration_specs(wire), stop, closing)
+            for owner in owners:
+                owner.begin(bus, ask, closing)
+            commits = None
+            if len(owners) > 1:  # waits for the disk overlap
+                commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals")).submit
+            limit = min(file.own(name).liveness for name in self._names)
+            process = KafkaProcess(bus, "owner", limit, self._log, commits)
+            expiry = certificates(self._broker, self._log)
+            figures = {owner.name: owner.figures(process, expiry) for owner in owners}
+
+            def missing() -> str | None:
+                reasons = {name: of_one.missing() for name, of_one in figures.items()}
+                named = {name: f"{name}: {text}" for name, text in reasons.items() if text}
+                lines = reasons.values() if len(reasons) == 1 else named.values()
+                return "; ".join(filter(None, lines)) or None
+
+            if shared is not None:
+                union = merge_registries([of_one.shared for of_one in figures.values()])
+                shared.show(union, missing, noted=expiry.soon)
+            if private is not None:
+                private_union = merge_registries([of_one.private for of_one in figures.values()])
+                private.show(private_union, missing, process.alive.stalled, expiry.soon)
+            roles = {owner.name: owner.role(figures[owner.name], process.world) for owner in owners}
+            process.run(roles, stop)
+            self._log.info("stopped, as asked")
+
+    def _shared(self, key: str, of_owner: Callable[[str], T]) -> T:
+        """Return what all owners of the process have. Raises UsageError if two differ."""
+        first, *rest = self._names
+        for name in rest:
+            if of_owner(name) != of_owner(first):
+                raise UsageError(f"{first} and {name} have different {key}: each needs a process of its own")
+        return of_owner(first)
+
+
+class _HostedOwner:
+    """One owner of a process, from its journal to its role."""
 
     def __init__(self, file: CollaborationFile, name: str, options: PartyOptions) -> None:
-        self._file, self._name, self._options = file, name, options
-        self._own = file.own(name)
+        self.name, self.log = name, logging.getLogger(f"mirrormesh.owner.{name}")
+        self._file, self._options = file, options
+        file.own(name)
         self._wire = Wire(file.resolved, party_envelope(file, name))
-        self._broker = file.mesh_broker_of(name)
         if name in file.on_topics:
             file.brokers(name)
             self._passes: Passes | None = None
         else:
             self._passes = passes(file, name)
-        self._log = logging.getLogger(f"mirrormesh.owner.{name}")
 
-    def run(self, stop: Stop) -> None:
-        """Run until asked to stop.
-
-        Raises ProcessExit when the learner is done, Failed, Stopped, JournalError, BusError, NotServed.
-        """
-        file, name, wire, log = self._file, self._name, self._wire, self._log
-        ask: Ask = partial(retry_until_reachable, stop)
-        with ExitStack() as closing:
-            shared, private = self._endpoints(closing)
-            # before a journal is made, which a mended file may not fit
-            looked = None if self._passes is None else self._passes.fixed()
-            spend = OwnerSpend(file, name, self._options.state, other_data=self._options.other_data)
-            journal = closing.enter_context(spend.journal(secrets.token_hex(16)))
-            access = owner_on_mesh(wire.topics, name)
-            bus = open_bus(self._broker, access, collaboration_specs(wire), stop, closing)
-            owner = OwnerRole(file, name, wire, journal, boot=secrets.token_hex(16))
-            owner.presence.hello(bus, ask)
-            start = ask(lambda: owner_start(journal, name, wire, bus))
-            if journal.copied:
-                log.warning("the journal is a copy, as new as what was answered: going on with it")
-                journal.adopt()
-            earlier_spend = self._spent(spend, journal, ask, closing)
-            own_passes = self._passes or self._topic_passes(journal)
-            records = looked or ask(own_passes.fixed)
-            process = KafkaProcess(bus, "owner", self._own.liveness, log)
-            expiry = certificates(self._broker, log)
-            figures = OwnerMetrics(
-                file.mesh.name,
-                name,
-                wire.whole.mechanism(name),
-                start.records[-1] if start.records else None,
-                connected=lambda: process.connected,
-                journal_bytes=lambda: journal.size,
-                ends=expiry.first,
-            )
-            if shared is not None:
-                shared.show(figures.shared, figures.missing, noted=expiry.soon)
-            if private is not None:
-                private.show(figures.private, figures.missing, process.alive.stalled, expiry.soon)
-            log.info("%s", promises_of(file, {name: earlier_spend})[name].sentence)
-            at = f"after query {start.records[-1].query}" if start.records else "with a new journal"
-            log.info("run %s of %s goes on %s", file.mesh.run, file.mesh.name, at)
-            watcher = OwnerLog(log, figures)
-            process.run(owner.role(start, records, own_passes, process.world, watcher), stop)
-            log.info("stopped, as asked")
-
-    def _endpoints(self, closing: ExitStack) -> tuple[Endpoint | None, Endpoint | None]:
-        private = self._options.private_metrics or self._own.private_endpoint
-        warn_of_open("private metrics", private, self._log)
-        shared, private_endpoint = (
-            None if address is None else closing.enter_context(Endpoint(*address))
-            for address in (self._options.metrics, private)
+    def open(self, closing: ExitStack) -> None:
+        """Read a set that is a file, and open the journal. Raises MeshFileError, UsageError, JournalError."""
+        # before a journal is made, which a mended file may not fit
+        self._fixed = None if self._passes is None else self._passes.fixed()
+        self._spend = OwnerSpend(
+            self._file, self.name, self._options.state, other_data=self._options.other_data
         )
-        return shared, private_endpoint
+        self._journal = closing.enter_context(self._spend.journal(secrets.token_hex(16)))
 
-    def _spent(self, spend: OwnerSpend, journal: OwnerJournal, ask: Ask, closing: ExitStack) -> Reuse:
+    def begin(self, bus: Bus, ask: Ask, closing: ExitStack) -> None:
+        """Take the owner's place on the bus, and find where it continues. Raises Failed, BusError."""
+        file, name, journal = self._file, self.name, self._journal
+        self._role = OwnerRole(file, name, self._wire, journal, boot=secrets.token_hex(16))
+        self._role.presence.hello(bus, ask)
+        self._start = ask(lambda: owner_start(journal, name, self._wire, bus))
+        if journal.copied:
+            self.log.warning("the journal is a copy, as new as what was answered: going on with it")
+            journal.adopt()
+        earlier_spend = self._spent(ask, closing)
+        own_passes = self._passes or self._topic_passes()
+        self._set = own_passes, self._fixed or ask(own_passes.fixed)
+        self.log.info("%s", promises_of(file, {name: earlier_spend})[name].sentence)
+
+    def figures(self, process: KafkaProcess, expiry: Expiry) -> OwnerMetrics:
+        """Return the owner's metrics in its process."""
+        records, journal = self._start.records, self._journal
+        return OwnerMetrics(
+            self._file.mesh.name,
+            self.name,
+            self._wire.whole.mechanism(self.name),
+            records[-1] if records else None,
+            connected=lambda: process.connected,
+            journal_bytes=lambda: journal.size,
+            ends=expiry.first,
+        )
+
+    def role(self, figures: OwnerMetrics, world: ProcessWorld) -> Role:
+        """Return the role that continues."""
+        mesh, answered = self._file.mesh, self._start.records
+        at = f"after query {answered[-1].query}" if answered else "with a new journal"
+        self.log.info("run %s of %s goes on %s", mesh.run, mesh.name, at)
+        own_passes, records = self._set
+        return self._role.role(self._start, records, own_passes, world, OwnerLog(self.log, figures))
+
+    def _spent(self, ask: Ask, closing: ExitStack) -> Reuse:
         """Record that the run continues, beside a topic of data too; return what is known of the set."""
-        topic = None
+        topic, spend, journal = None, self._spend, self._journal
         if self._passes is None:
-            broker = self._file.brokers(self._name).data
-            lines = ask(lambda: SpendsBus(broker, [self._name]))
+            broker = self._file.brokers(self.name).data
+            lines = ask(lambda: SpendsBus(broker, [self.name]))
             closing.callback(lines.close)
             closing.callback(lines.flush, FLUSH / 2)
-            topic = SpendsTopic(lines, self._name)
+            topic = SpendsTopic(lines, self.name)
         ask(lambda: spend.begin(journal, topic))
         closing.callback(spend.end, journal)
         return spend.known()
 
-    def _topic_passes(self, journal: OwnerJournal) -> Passes:
+    def _topic_passes(self) -> Passes:
         """Return the passes over the owner's topic, up to where its first answer has fixed it."""
-        fixed = journal.records[0].set.extent if journal.records else None
-        return topic_passes(self._file, self._name, fixed)
+        records = self._journal.records
+        return topic_passes(self._file, self.name, records[0].set.extent if records else None)
 
 
 class LearnerProcess:
@@ -187,7 +255,7 @@ class LearnerProcess:
             at = f"after query {learner.asked}" if learner.asked else "with a new journal"
             LEARNER.info("run %s of %s goes on %s: %d owners", mesh.run, mesh.name, at, len(mesh.owners))
             watcher = LearnerLog(LEARNER, figures)
-            process.run(learner.role(offsets, watcher, timeout=mesh.response_timeout), stop)
+            process.run({mesh.learner: learner.role(offsets, watcher, timeout=mesh.response_timeout)}, stop)
             LEARNER.info("stopped, as asked")
 
 

@@ -62,5 +62,5 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         def current() -> int | None:
             return None if slots is None else int(slots.round_at(time.time()))
 
-        process.run(scheduler.role(start, process.world, current), stop)
+        process.run({"scheduler": scheduler.role(start, process.world, current)}, stop)
         LOGGER.info("stopped, as asked")

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from threading import Thread
 
 from streams.bus.kafka import KafkaBus
@@ -13,7 +14,16 @@ from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.liveness import Liveness
-from streams.runtime.process import FLUSH, ProcessStopped, ServiceManager, Stop, retry_until_reachable
+from streams.runtime.process import (
+    BEGINS_AGAIN,
+    FLUSH,
+    Failed,
+    ProcessExit,
+    ProcessStopped,
+    ServiceManager,
+    Stop,
+    retry_until_reachable,
+)
 from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.runtime.turns import Action, Ended, Loop
 from streams.runtime.worlds import ProcessWorld
@@ -55,38 +65,49 @@ def in_a_thread(action: Action) -> None:
 
 
 class KafkaProcess:
-    """One role on one bus, with a loop of its own.
+    """Roles on one bus, with one loop; each ends for itself.
 
-    `whose`: the role in words, as "owner". `limit`: the seconds in which the loop must turn.
+    `whose`: a role in words, as "owner". `limit`: the seconds in which the loop must turn. `commits` does the
+    appends of several roles in other threads, so that none waits for another's disk.
     """
 
-    def __init__(self, bus: KafkaBus, whose: str, limit: float, log: logging.Logger) -> None:
-        self._bus, self._loop = bus, Loop()
+    def __init__(
+        self,
+        bus: KafkaBus,
+        whose: str,
+        limit: float,
+        log: logging.Logger,
+        commits: Callable[[Action], object] | None = None,
+    ) -> None:
+        self._bus, self._loop, self._whose, self._log = bus, Loop(), whose, log
         self._host: Host | None = None
-        self.world = ProcessWorld(bus, self._loop, time.monotonic, in_a_thread)
-        self._runner: Runner | None = None
-        self._error: Ended | None = None
+        self.world = ProcessWorld(bus, self._loop, time.monotonic, in_a_thread, commits)
+        self._runners: dict[str, Runner] = {}
+        self._errors: dict[str, Ended] = {}
         pulses = {f"the {whose}'s loop": self._loop.pulse}
         self.alive = Liveness(limit, pulses, {"the thread that reads the mesh broker": self._is_reading}, log)
 
     @property
     def connected(self) -> bool:
         """Whether the mesh broker is there, as far as known. From any thread."""
-        return self._runner is not None and self._runner.clock.going
+        return any(runner.clock.going for runner in self._runners.values())
 
-    def run(self, role: Role, stop: Stop) -> None:
-        """Run the role until it ends or `stop` is asked; what it has sent is acknowledged before it ends
-        well.
+    def run(self, roles: Mapping[str, Role], stop: Stop) -> None:
+        """Run the roles, by name, until all have ended or `stop` is asked.
 
-        Raises ProcessExit when it is done, Failed, JournalError, BusError.
+        What they have sent is acknowledged before they end well. Raises ProcessExit when all are done,
+        Failed, JournalError, BusError: of several the first failure; one of `BEGINS_AGAIN` at once.
         """
-        self._runner = runner = Runner(role, self.world, self._end)
-        self._host = host = Host([runner], self._bus)
+        self._runners = {
+            name: Runner(role, self.world, partial(self._end, name)) for name, role in roles.items()
+        }
+        self._host = host = Host(self._runners.values(), self._bus)
         stop.then(self._loop.stop)
         with ServiceManager() as manager:
             manager.attend(self._loop.every, self.alive.stalled, stop)
-            host.run(self._loop, lambda _: self._error)
-            error = self._error
+            names = {runner: name for name, runner in self._runners.items()}
+            host.run(self._loop, lambda runner: self._errors.get(names[runner]))
+            error = self._outcome()
             if error is None:
                 return
             # a peer may still need the last message, and no later process would send it
@@ -94,9 +115,28 @@ class KafkaProcess:
                 manager.works(None)
             raise error
 
-    def _end(self, error: Ended) -> None:
-        self._error = error
-        self._loop.stop()
+    def _end(self, name: str, error: Ended) -> None:
+        self._errors[name] = error
+        begins_again = isinstance(error, BEGINS_AGAIN)
+        if len(self._runners) > 1 and not begins_again:
+            level = logging.INFO if is_orderly(error) else logging.ERROR
+            self._log.log(level, "%s %s has ended: %s", self._whose, name, str(error))
+        if begins_again or len(self._errors) == len(self._runners):
+            self._loop.stop()
+
+    def _outcome(self) -> Ended | None:
+        """Return how the process ends; None if it was asked to."""
+        cut = next((error for error in self._errors.values() if isinstance(error, BEGINS_AGAIN)), None)
+        if cut is not None or len(self._errors) < len(self._runners):
+            return cut
+        failed = {name: error for name, error in self._errors.items() if not is_orderly(error)}
+        if len(self._runners) == 1:
+            return next(iter(self._errors.values()))
+        if not failed:
+            return ProcessExit(f"all {len(self._runners)} {self._whose}s have ended")
+        name, first = next(iter(failed.items()))
+        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return Failed(f"{self._whose} {name} has failed{more}: {first}")
 
     def _is_reading(self) -> bool:
         host = self._host

@@ -85,6 +85,20 @@ def test_a_signed_collaboration_refuses_what_others_write(tmp_path, broker):
         assert learnt == {number: record.parameters.tobytes() for number, record in expected.items()}
 
 
+def test_owners_that_share_a_process_answer_as_they_would_alone(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+        state = ("--state", tmp_path / "state")
+        shared = star.start("shared", "owner", star.path, "bank-a", "bank-b", *state)
+        star.owner("bank-c")
+        star.learner()
+        star.finish()
+        same_as_in_memory(star)
+        assert "all 2 owners have ended" in shared.log
+        for name in ("bank-a", "bank-b"):
+            with OwnerJournal.read(tmp_path / "state" / f"{name}.journal") as journal:
+                assert [one.charged for one in journal.records] == list(range(1, 13))
+
+
 def asked(star):
     """The last query that the learner's journal knows; 0: none."""
     path = star.folder / "state" / "analyst.journal"

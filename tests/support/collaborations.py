@@ -1,8 +1,25 @@
-"""A small collaboration of three owners, with its files in a folder."""
+"""A small collaboration of three owners, with its files in a folder, and its processes in memory."""
+
+from collections import Counter
+from functools import partial
 
 import numpy as np
 
+from streams.bus.memory import MemoryBroker, MemoryBus
+from streams.collaboration.learner import LearnerRole, learner_start
+from streams.collaboration.local import (
+    LearnerMemory,
+    LocalCollaboration,
+    OwnerMemory,
+    StarJournals,
+    collaboration_topics,
+)
+from streams.collaboration.owner import OwnerRole, owner_start
 from streams.mesh.file import load_any
+from streams.mesh.wire import Wire
+from streams.records.passes import fixed_sets
+from streams.runtime.runner import Host, Runner
+from streams.runtime.worlds import at_once, in_memory
 
 SIZES = {"a": 6, "b": 4, "c": 5}
 
@@ -53,3 +70,66 @@ def write(folder, canary=0.5, **changes):
 def written(folder, **changes):
     """The loaded mesh file."""
     return load_any(write(folder, **changes))
+
+
+class Watcher:
+    """Observes a learner or owner: counts what it refuses, and ignores the rest."""
+
+    def __init__(self):
+        self.reasons = Counter()
+
+    def refused(self, *refused):
+        """Count it: an owner's is the refusal alone."""
+        self.reasons[refused[-1].reason] += 1
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+
+class Parties:
+    """The learner l and the owners a, b, c on a broker in memory, as processes on the product's runner.
+
+    `wire_of` returns the wire of one. `journals`: all of them in memory unless others are given.
+    """
+
+    def __init__(self, file, wire_of=None, **journals):
+        self.file, self.wire_of = file, wire_of or (lambda _: Wire(file.resolved))
+        self.topics, mesh = Wire(file.resolved).topics, file.mesh
+        topics = collaboration_topics(self.topics, mesh.learner, mesh.owners)
+        self.broker, self.ended = MemoryBroker(topics, largest=2**40), {}
+        self.journals = {name: OwnerMemory("5a" * 16) for name in SIZES} | {"l": LearnerMemory("1e" * 16)}
+        self.journals |= journals
+        self.watchers = {name: Watcher() for name in self.journals}
+
+    def host(self, *names):
+        """Begin a process of these; return their machines."""
+        bus = MemoryBus(self.broker)
+        world = in_memory(self.broker, bus)
+        roles = {name: self.role(name, world) for name in names}
+        ended = {name: partial(self.ended.__setitem__, name) for name in names}
+        Host([Runner(role, world, ended[name]) for name, role in roles.items()], bus).begin()
+        return [role.machine for role in roles.values()]
+
+    def role(self, name, world):
+        """The role of one, after its hello."""
+        wire, journal, watcher = self.wire_of(name), self.journals[name], self.watchers[name]
+        if name == self.file.mesh.learner:
+            learner = LearnerRole(self.file, wire, journal, "b0" * 16)
+            learner.presence.hello(world.bus, at_once)
+            return learner.role(learner_start(journal, wire, world.bus), watcher, timeout=None, beat=None)
+        ((passes, records),) = fixed_sets(self.file, [name]).values()
+        owner = OwnerRole(self.file, name, wire, journal, "b1" * 16)
+        owner.presence.hello(world.bus, at_once)
+        start = owner_start(journal, name, wire, world.bus)
+        return owner.role(start, records, passes, world, watcher, beat=None)
+
+    def learnt(self):
+        """The bytes of theta, query after query."""
+        return [record.parameters.tobytes() for record in self.journals["l"].records()]
+
+
+def learnt_in_one_process(file):
+    """The same of the product's run in one process."""
+    journals = StarJournals.in_memory(file)
+    LocalCollaboration(file, journals).run()
+    return [record.parameters.tobytes() for record in journals.learner.records()]

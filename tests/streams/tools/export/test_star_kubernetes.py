@@ -127,7 +127,7 @@ def test_the_process_of_a_pod_loads_the_file_that_its_pod_has(mesh, tmp_path, mo
     if name == "analyst":
         LearnerProcess(file, options)
     elif name == "bank-t":
-        OwnerProcess(file, one["args"][-1], options)
+        OwnerProcess(file, [one["args"][-1]], options)
         assert file.own(name).private_endpoint == ("0.0.0.0", 9101)  # noqa: S104 # a kubelet reaches it
 
 
