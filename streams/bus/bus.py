@@ -40,9 +40,9 @@ class ClientFailed(BusError):
 NOWHERE = -1
 """A reader's position in an unreadable topic."""
 RecordHandler = Callable[[str, int, bytes, float], None]
-"""Takes (topic, offset, bytes, append time); see `Stored.appended`."""
+"""A callback (topic, offset, bytes, append time); see `Stored.appended`."""
 FailureHandler = Callable[[str, BusError], None]
-"""Takes (topic, error)."""
+"""A callback (topic, error)."""
 
 
 class Stored(NamedTuple):

@@ -67,7 +67,7 @@ class KafkaBus(Bus):
         return self._sender.waiting
 
     def serve(self) -> None:
-        """Take the available acknowledgements: for a bus without a reader."""
+        """Handle the available acknowledgements, for a bus without a reader."""
         self._sender.serve()
 
     def flush(self, seconds: float) -> bool:

@@ -45,7 +45,7 @@ class Gap:
         self._behind: int | None = None  # the lowest one known as behind it
 
     def unreadable(self, batch: int) -> bool:
-        """Take that what comes next cannot be read, in the batch that begins at `batch`."""
+        """Record that the next records, in the batch that begins at `batch`, cannot be read."""
         if batch != self._batch:
             self.asked = max(self._last + 1, min(self.asked, batch))
             return self.readable()
@@ -56,7 +56,7 @@ class Gap:
         return False
 
     def readable(self) -> bool:
-        """Take that `asked` is not of the batch."""
+        """Record that `asked` is not of the batch."""
         if self.asked == self._last + 1:
             return True
         self._behind = self.asked
@@ -194,7 +194,7 @@ class _Reading:
         self._consumer.assign([TopicPartition(topic, 0, self._next[topic]) for topic in self.unread])
 
     def take(self, topic: str, message: "Message[bytes, bytes]") -> None:
-        """Take a message on an unread topic. Raises BusError for an error that does not pass."""
+        """Handle a message on an unread topic. Raises BusError for an error that does not pass."""
         error, offset = message.error(), message.offset()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
             self._heal(topic, error, offset)

@@ -43,7 +43,7 @@ class Silent:
         self._behind: dict[str, int] = {}  # where a topic stood that was not at its end
 
     def heard(self, topic: str) -> None:
-        """Take that the client has told something of the topic."""
+        """Record that the client has reported something about the topic."""
         self._since[topic] = self._clock()
         self._behind.pop(topic, None)
 
@@ -207,7 +207,7 @@ class KafkaReader(Reader):
     # ------------------------------------------------------------------------------------------- errors
 
     def _note(self, error: KafkaError) -> None:
-        """Take an error of the client, or of a topic if its text begins with `<topic> [<partition>]`."""
+        """Handle an error of the client, or of a topic if its text begins with `<topic> [<partition>]`."""
         topic, bracket, _ = error.str().partition(" [")
         self._heal(error, topic if bracket else None, None)
 
@@ -249,7 +249,7 @@ class KafkaReader(Reader):
         self._advance(topic, gap.asked)
 
     def _is_past_gap(self, topic: str) -> bool:
-        """Take that a record can be read; return whether it is to be handed on."""
+        """Record that a record can be read; return whether to hand it on."""
         gap = self._gaps.get(topic)
         if gap is None:
             return True
@@ -308,7 +308,7 @@ class KafkaReader(Reader):
         self._failed(topic, failure)
 
     def _break(self, error: KafkaError) -> None:
-        """Take an error after which nothing can be read."""
+        """Handle an error after which nothing can be read."""
         if not self._broken and not self._stopped.is_set():
             self._broken = True
             _log(error, "reader")

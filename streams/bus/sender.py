@@ -55,7 +55,7 @@ class Sender:
     def send(
         self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
     ) -> None:
-        """Take a record. Raises BusError if the producer is full or broken."""
+        """Queue a record. Raises BusError if the producer is full or broken."""
         self._produce(_Record(next(self._numbers), topic, value, acknowledged, key))
 
     @property
@@ -64,7 +64,7 @@ class Sender:
         return len(self._producer) + len(self._refused)
 
     def serve(self, seconds: float = 0.0) -> None:
-        """Take the available reports, waiting up to `seconds` for one; resend records that are due.
+        """Handle the available reports, waiting up to `seconds` for one; resend records that are due.
 
         Raises ClientFailed once the producer has failed for good.
         """
@@ -179,7 +179,7 @@ class PacedSender:
     def send(
         self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
     ) -> None:
-        """Take a record, and the available reports. Raises BusError if the producer is full or broken."""
+        """Queue a record. Raises BusError if the producer is full or broken."""
         self.serve()
         if not self._open[topic]:
             self._of[topic] = self._chosen()
@@ -199,7 +199,7 @@ class PacedSender:
         return sum(sender.waiting for sender in self._made)
 
     def serve(self, seconds: float = 0.0) -> None:
-        """Take the available reports, as `Sender.serve`."""
+        """Handle the available reports, as `Sender.serve`."""
         for sender in self._made:
             sender.serve(seconds)
 

@@ -152,7 +152,7 @@ class UserAdmin(Admin):
                 raise AdminError(f"{self.servers}: a rule: {_why(kind)}")
 
     def revoke(self, grants: Iterable[Grant]) -> None:
-        """Take these rules away."""
+        """Delete these rules."""
         for batch in _several(list(grants)):
             acls = [ACLFilter(*_allowed(grant), ResourcePatternFilter(*_resource(grant))) for grant in batch]
             for _, _, kind in self._asked_of_users(lambda acls=acls: self._client.delete_acls(acls)):

@@ -15,10 +15,10 @@ class Observer(Protocol):
     """Watches a broker."""
 
     def happens(self) -> None:
-        """Take that an event is about to happen; faults begin here."""
+        """Announce the next event; faults begin here."""
 
     def appended(self, topic: str, value: bytes) -> None:
-        """Take a new record."""
+        """Handle a new record."""
 
 
 class FaultyBroker(MemoryBroker):

@@ -52,7 +52,7 @@ class SimulatedHistory:
         return self._clock()
 
     def note(self, who: str, what: str, detail: str = "") -> None:
-        """Take an event of interest."""
+        """Handle an event of interest."""
         self.lines.append(HistoryLine(self.events, self.now, who, what, detail))
 
     def text(self) -> Iterator[str]:

@@ -33,25 +33,25 @@ class SimulatedWatcher(Protocol):
     """Watches what the processes of nodes do."""
 
     def started(self, node: "SimulatedNode") -> None:
-        """Take that a process has started, before its first event."""
+        """Record that a process has started, before its first event."""
 
     def stopped(self, node: "SimulatedNode", why: str, *, halted: bool = False) -> None:
-        """Take that a process has ended, or (`halted`) that its machine is done."""
+        """Record that a process has ended, or (`halted`) that its machine is done."""
 
     def wished(self, node: "SimulatedNode", leave_from: int | None) -> None:
-        """Take that a process has been told its owner's wish to leave."""
+        """Record that a process has been told its owner's wish to leave."""
 
     def journalled(self, node: "SimulatedNode", record: JournalRecord, secret: Secret | None) -> None:
-        """Take that a record has become durable."""
+        """Record that a record has become durable."""
 
     def sending(self, node: "SimulatedNode", topic: str, value: bytes) -> None:
-        """Take that a process sends."""
+        """Record that a process sends."""
 
     def reported(self, node: "SimulatedNode", report: Report) -> None:
-        """Take a report of the machine."""
+        """Handle a report of the machine."""
 
     def refused(self, node: "SimulatedNode", topic: str, refused: Refused) -> None:
-        """Take that a peer's record was refused."""
+        """Record that a peer's record was refused."""
 
 
 class SimulatedNode(MemoryNode):
@@ -113,7 +113,7 @@ class SimulatedNode(MemoryNode):
             self._faulty.after(restart_after, self.start)
 
     def leave(self, leave_from: int | None) -> None:
-        """Take the owner's wish that no plan names the node from that round on (None: any may)."""
+        """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
         self.leave_from = self._leave_from = leave_from
         shell = self.shell
         if shell is not None and not shell.machine.halted:

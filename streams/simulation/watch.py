@@ -53,7 +53,7 @@ class Watch:
         self._numbers = count()
 
     def appended(self, topic: str, value: bytes) -> None:
-        """Take a new record of any topic."""
+        """Handle a new record of any topic."""
         self.oracle.appended(topic, value)
 
     def finish(self) -> None:
@@ -69,17 +69,17 @@ class Watch:
         return self._folders[journal]
 
     def copied(self, journal: FaultyJournal, copy: FaultyJournal) -> None:
-        """Take that a disk was copied."""
+        """Record that a disk was copied."""
         self.oracle.copied(self.folder(journal), self.folder(copy))
 
     def restored(self, journal: FaultyJournal, lost: int) -> None:
-        """Take that a journal has lost that many of its newest records."""
+        """Record that a journal has lost that many of its newest records."""
         self.oracle.restored(self.folder(journal), lost)
 
     # ---------------------------------------------------------------------------------------- a node's
 
     def started(self, node: SimulatedNode) -> None:
-        """Take that a process has started."""
+        """Record that a process has started."""
         journal, generation = node.journal, node.generation
         records = tuple(map(durable, journal.records()))
         start = Begun(node.name, self.folder(journal), generation, journal.instance, journal.carried, records)
@@ -90,7 +90,7 @@ class Watch:
             self.history.reached.add(Reached.RENEWED)
 
     def stopped(self, node: SimulatedNode, why: str, *, halted: bool = False) -> None:
-        """Take that a process has ended, or (`halted`) that its machine is done."""
+        """Record that a process has ended, or (`halted`) that its machine is done."""
         process = self._processes.get(node)
         self.history.note(node.name, "ends", why)
         self._scene.noise[node.name].drawn.clear()
@@ -102,7 +102,7 @@ class Watch:
             self.oracle.ended(self._processes.pop(node))
 
     def wished(self, node: SimulatedNode, leave_from: int | None) -> None:
-        """Take that a process has been told its owner's wish to leave."""
+        """Record that a process has been told its owner's wish to leave."""
         self.oracle.wished(self._processes[node], leave_from)
 
     def journalled(self, node: SimulatedNode, record: JournalRecord, secret: Secret | None) -> None:
@@ -117,7 +117,7 @@ class Watch:
         self.oracle.sending(self._processes[node], topic, value)
 
     def refused(self, node: SimulatedNode, topic: str, refused: Refused) -> None:
-        """Take that a peer's record was refused."""
+        """Record that a peer's record was refused."""
         self.history.note(node.name, "refuses", f"{refused.reason.value} from {topic.split('.', 2)[-1]}")
         if refused.reason is Reason.SIGNATURE:
             self.history.reached.add(Reached.FORGED)
@@ -125,7 +125,7 @@ class Watch:
             self.history.reached.add(Reached.POISON)
 
     def reported(self, node: SimulatedNode, report: Report) -> None:
-        """Take a report of a machine."""
+        """Handle a report of a machine."""
         process = self._processes[node]
         match report:
             case Decided():

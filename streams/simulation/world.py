@@ -84,7 +84,7 @@ class World:
         return self.schedulers[-1]
 
     def take_newer_file(self) -> list[str]:
-        """Take the newest mesh file as the one that is there; return the nodes that it adds."""
+        """Switch to the newest mesh file; return the nodes that it adds."""
         self.generation = max(self.scene.files)
         added = [name for name in self.scene.parts.nodes if name not in self.nodes]
         for name in added:
@@ -101,7 +101,7 @@ class World:
             self._strike(self._due.pop())
 
     def appended(self, topic: str, value: bytes) -> None:
-        """Take a new record."""
+        """Handle a new record."""
         self.watch.appended(topic, value)
 
     # ---------------------------------------------------------------------------------------------- parts

@@ -1,4 +1,4 @@
-"""Takes what happens in a history, fact after fact, and raises Violation for what must not be."""
+"""Checks the events of a history one by one. Raises Violation for a forbidden one."""
 
 from collections.abc import Iterable
 
@@ -56,7 +56,7 @@ class Oracle:
     # ------------------------------------------------------------------------------------- the broker's
 
     def appended(self, topic: str, value: bytes) -> None:
-        """Take a new record of any topic. Raises Violation."""
+        """Handle a new record of any topic. Raises Violation."""
         setup = self._setup
         if topic == setup.topology:
             self.topology.appended(value, self.stepped)
@@ -72,7 +72,7 @@ class Oracle:
             self._beat_appended(setup.progress[topic], value)
 
     def forgotten(self, topic: str, count: int, left: Iterable[tuple[bytes, float]]) -> None:
-        """Take that a topic has lost its last `count` records; `left`: the others, and when each came."""
+        """Record that a topic has lost its last `count` records; `left`: the others, and when each came."""
         self.excuses.forgotten.add(topic)
         if topic == self._setup.topology:
             self.topology.read_again(left)
@@ -106,7 +106,7 @@ class Oracle:
     # --------------------------------------------------------------------------------------- processes
 
     def begun(self, begun: Begun) -> WatchedProcess:
-        """Take that a process has started, before it sends anything but a hello. Raises Violation."""
+        """Record that a process has started, before it sends anything but a hello. Raises Violation."""
         process = self._lives.begin(begun, self._history.now)
         process.wish = self._wishes.get(begun.node)
         self._processes.append(process)
@@ -117,19 +117,19 @@ class Oracle:
         return process
 
     def ended(self, process: WatchedProcess) -> None:
-        """Take that a process is there no more."""
+        """Record that a process is there no more."""
         self._processes.remove(process)
 
     def restored(self, folder: int, is_lost: int) -> None:
-        """Take that a disk's journal has become an older copy, without its newest `lost` records."""
+        """Record that a disk's journal has become an older copy, without its newest `lost` records."""
         self._lives.restored(folder, is_lost)
 
     def copied(self, folder: int, copy: int) -> None:
-        """Take that a disk was copied."""
+        """Record that a disk was copied."""
         self._lives.copied(folder, copy)
 
     def asked(self, name: str, leave_from: int | None) -> None:
-        """Take an owner's wish that no plan names the node from that round on; None: any may."""
+        """Handle an owner's wish that no plan names the node from that round on; None: any may."""
         if leave_from is None:
             self._wishes.pop(name, None)
         else:
@@ -137,7 +137,7 @@ class Oracle:
             self._history.reached.add(Reached.LEFT)
 
     def halted(self, process: WatchedProcess) -> None:
-        """Take that a machine is done: the run is over, or the node has left. Raises Violation."""
+        """Record that a machine is done: the run is over, or the node has left. Raises Violation."""
         name, valid = process.name, self.topology.valid
         if any(plan.ended for plans in valid.values() for plan in plans):
             return
@@ -212,15 +212,15 @@ class Oracle:
     # --------------------------------------------------------------------------------------- its rounds
 
     def wished(self, process: WatchedProcess, leave_from: int | None) -> None:
-        """Take that a process has been told its owner's wish."""
+        """Record that a process has been told its owner's wish."""
         process.wish = leave_from
 
     def decided(self, process: WatchedProcess, decision: HandedDecision) -> None:
-        """Take a decision that can be acted on."""
+        """Record a decision that can be acted on."""
         process.decision, process.decided_at = decision, self._history.now
 
     def slot(self, process: WatchedProcess, slot: HandedSlot) -> None:
-        """Take the places of a slot's records."""
+        """Record the places of a slot's records."""
         process.slot = slot
 
     def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:

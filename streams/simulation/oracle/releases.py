@@ -51,7 +51,9 @@ class EdgeLog:
         return self._noisy[name]
 
     def appended(self, topic: str, release: ReadRelease | None, charged: int) -> None:
-        """Take a record of an edge (None: unreadable); `charged`: the most that its node's journals have."""
+        """Handle a record of an edge (None: unreadable); `charged`: the most that its node's journals
+        have.
+        """
         self._present[topic].append(release)
         if release is None:
             return
@@ -63,7 +65,7 @@ class EdgeLog:
         self._publish(release, charged)
 
     def forgotten(self, topic: str, count: int) -> None:
-        """Take that a topic has lost its last records."""
+        """Record that a topic has lost its last records."""
         if topic in self._present and count:
             del self._present[topic][-count:]
 
@@ -93,7 +95,7 @@ class EdgeLog:
     # -------------------------------------------------------------------------- from journal to edge
 
     def durable(self, name: str, instance: str, record: Durable, offsets: tuple[int, ...]) -> None:
-        """Take a release that is in a journal, and the records that went into it."""
+        """Record a release that is in a journal, and the records that went into it."""
         origin = name, instance, record.round, record.value.tobytes()
         self._offsets[origin] = () if record.exact else offsets
 
@@ -204,7 +206,7 @@ class WatchedProcess:
         return self.newest.stepped if self.newest else 0
 
     def remember(self, record: Durable) -> None:
-        """Take the next record."""
+        """Handle the next record."""
         if self.newest is not None and record.stepped != self.newest.round:
             self.lost.clear()  # it was away, and has joined again
             self.steps.clear()
@@ -229,14 +231,14 @@ class Lives:
         return self._most.get(name, 0)
 
     def restored(self, number: int, silent: int) -> None:
-        """Take that a disk's journal is an older copy: its newest `lost` records are not there."""
+        """Record that a disk's journal is an older copy: its newest `lost` records are not there."""
         folder = self._folders.get(number)
         if folder is not None and silent:
             folder.kept -= silent
             folder.records = folder.records[:-silent] if folder.kept else []
 
     def copied(self, folder: int, copy: int) -> None:
-        """Take that a disk was copied."""
+        """Record that a disk was copied."""
         if folder in self._folders:
             self._folders[copy] = self._folders[folder].copied()
 
@@ -262,7 +264,7 @@ class Lives:
         return process
 
     def durable(self, process: WatchedProcess, record: Durable) -> None:
-        """Take a record that has become durable."""
+        """Handle a record that has become durable."""
         process.remember(record)
         folder = self._folders[process.begun.folder]
         folder.records.append(record)

@@ -40,7 +40,7 @@ class PlanLog:
         return self._named
 
     def heard(self, beat: ReadBeat) -> None:
-        """Take a heartbeat that stands on a node's progress from now on."""
+        """Handle a heartbeat that stands on a node's progress from now on."""
         now = self._history.now
         self._told.setdefault(beat.node, {})[beat.instance] = now
         before_it, replaced = self._beats.get(beat.node), self._replaced.setdefault(beat.node, set())
@@ -59,7 +59,7 @@ class PlanLog:
         return self._beats.get(name)
 
     def appended(self, value: bytes, stepped: Mapping[str, int]) -> None:
-        """Take a record; only schedulers write plans that anybody can read. Raises Violation."""
+        """Handle a record; only schedulers write plans that anybody can read. Raises Violation."""
         record = self._record(value, self._history.now)
         if record is None:
             return
@@ -77,7 +77,7 @@ class PlanLog:
             self._count(plan)
 
     def read_again(self, left: Iterable[tuple[bytes, float]]) -> None:
-        """Take that the topology has lost its tail; `left`: its records, and when each was appended."""
+        """Record that the topology has lost its tail; `left`: its records, and when each was appended."""
         self.last, self._named = None, {}
         for value, appended in left:
             record = self.readable(value, appended)
