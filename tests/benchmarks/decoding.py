@@ -1,0 +1,151 @@
+"""What it takes to decode a record: `python -m tests.benchmarks.decoding`, also in `make bench`.
+
+Slots of records decoded at once, beside the same decoder record by record and beside a bare loop that only
+splits and converts them. And `run` on Adult, from its file to the last round, beside river's pipeline, if
+river is installed. Processor time in us a record; all forms take turns, and ratios are of one turn.
+"""
+
+import csv
+import gzip
+import importlib.util
+import io
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from streams.local.run import LocalRun, mesh_parts
+from streams.mesh.file import load
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.observed import observed
+from streams.records.sources import decoder
+
+INCOME = Path(__file__).parents[2] / "deploy" / "meshes" / "income.yaml"
+TURNS, RECORDS = 9, 2_000
+NUMBERS = ("age", "education-num", "hours-per-week", "capital-gain", "capital-loss")
+
+
+def timed(work: Callable[[], object], records: int) -> float:
+    """Return the processor time of a call, in us a record."""
+    began = time.process_time()
+    work()
+    return 1e6 * (time.process_time() - began) / records
+
+
+def compare(title: str, records: int, forms: dict[str, Callable[[], object]], count: int = TURNS) -> None:
+    """Measure the forms in so many turns; print each one's time, and its ratio to the first."""
+    for work in forms.values():
+        work()
+    turns = [{name: timed(work, records) for name, work in forms.items()} for _ in range(count)]
+    first = next(iter(forms))
+    for name in forms:
+        times, ratios = [turn[name] for turn in turns], [turn[name] / turn[first] for turn in turns]
+        print(f"{title:24} {name:24} {spread(times, 2)} us a record, {spread(ratios, 2)} of the first")
+
+
+def spread(figures: Sequence[float], digits: int) -> str:
+    """Return the median with the range."""
+    low, middle, high = min(figures), statistics.median(figures), max(figures)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def alone(slots: list[tuple[bytes, ...]], read: SchemaDecoder) -> None:
+    """Decode record by record."""
+    for values in slots:
+        features, labels = np.zeros((len(values), read.dimension)), np.zeros(len(values))
+        for k, value in enumerate(values):
+            pair = read.decode(value)
+            assert pair is not None
+            features[k], labels[k] = pair
+
+
+def json_objects(dimension: int, size: int) -> None:
+    """Compare on JSON objects of numbers, in slots of that size."""
+    chance = np.random.Generator(np.random.Philox(1))
+    names = [*(f"x{k}" for k in range(dimension)), "y"]
+    tree = {"features": dict.fromkeys(names[:-1], "number"), "label": {"column": "y"}}
+    read = SchemaDecoder(SchemaSettings.model_validate(tree), json_fields)
+    rows = chance.normal(size=(RECORDS, len(names))).tolist()
+    lines = [json.dumps(dict(zip(names, row, strict=True))).encode() for row in rows]
+    slots = [tuple(lines[k : k + size]) for k in range(0, RECORDS, size)]
+
+    def bare() -> None:
+        for values in slots:
+            np.array([list(orjson.loads(value).values()) for value in values])
+
+    compare(
+        f"JSON, d = {dimension}, h = {size:,}",
+        RECORDS,
+        {
+            "bare orjson and numpy": bare,
+            "a slot at once": lambda: [observed(values, read) for values in slots],
+            "record by record": lambda: alone(slots, read),
+        },
+    )
+
+
+def adult() -> None:
+    """Compare on Adult's CSV, in the slots of the example."""
+    read = decoder(load(INCOME), "bank-1")
+    assert isinstance(read, SchemaDecoder)
+    with gzip.open(INCOME.parent / "adult" / "adult_train.csv.gz") as file:
+        lines = file.read().splitlines()[1 : RECORDS + 1]
+    slots = [tuple(lines[k : k + 220]) for k in range(0, RECORDS, 220)]
+    compare(
+        "Adult's CSV, h = 220",
+        RECORDS,
+        {
+            "bare csv": lambda: list(csv.reader(io.StringIO(b"\n".join(lines).decode()))),
+            "a slot at once": lambda: [observed(values, read) for values in slots],
+            "record by record": lambda: alone(slots, read),
+        },
+    )
+
+
+def run() -> None:
+    """Compare `run` on Adult with river's pipeline on the same file."""
+    file = load(INCOME)
+    rounds, size = file.mesh.rounds or 0, file.mesh.slots.size
+
+    def whole_run() -> None:
+        local = LocalRun(mesh_parts(file))
+        local.mesh.run()
+        local.mesh.close()
+
+    forms: dict[str, Callable[[], object]] = {"mirrormesh run": whole_run}
+    if importlib.util.find_spec("river") is not None:
+        forms["river's pipeline"] = _river
+    else:
+        print("river is not installed: no comparison with it")
+    compare("Adult", rounds * size * len(file.mesh.nodes), forms, 3)
+
+
+def _river() -> None:
+    """Scaler, one-hot and logistic regression, record by record: as river's own examples do."""
+    from river import compose, linear_model, preprocessing  # noqa: PLC0415 # no dependency of ours
+
+    numbers = compose.Select(*NUMBERS) | preprocessing.StandardScaler()
+    words = compose.Discard(*NUMBERS, "income") | preprocessing.OneHotEncoder()
+    model = (numbers + words) | linear_model.LogisticRegression()
+    with gzip.open(INCOME.parent / "adult" / "adult_train.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            label = row["income"] == ">50K"
+            record = {name: float(text) if name in NUMBERS else text for name, text in row.items()}
+            model.learn_one(record, label)
+
+
+def main() -> None:
+    """Measure, and print."""
+    for dimension, size in ((2, 1000), (10, 1000), (55, 1000), (2, 8)):
+        json_objects(dimension, size)
+    adult()
+    run()
+
+
+if __name__ == "__main__":
+    main()
