@@ -23,8 +23,8 @@ from streams.local.scoring import Score
 from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
+from streams.public.collaboration_status import look
 from streams.public.owner_account import owner_account
-from streams.public.star_sight import look
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop

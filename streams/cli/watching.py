@@ -14,9 +14,8 @@ from rich.live import Live
 
 from streams.bus.logs import reach
 from streams.mesh.file import MeshFile
-from streams.public.asking import Asker
-from streams.public.sight import StatusTracker
-from streams.public.watched import News
+from streams.public.mesh_status import StatusTracker
+from streams.public.status_poller import StatusPoller, TopicPoller
 from streams.runtime.process import Asked
 from streams.terminal.report import say
 from streams.terminal.watch_picture import explained, line, nodes, picture
@@ -30,13 +29,13 @@ LINES = 10.0
 def once(file: MeshFile, console: Console) -> None:
     """Print the state of the mesh once. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
-    with closing(News(file)) as news:
+    with closing(TopicPoller(file)) as topics:
         watched = StatusTracker(file.resolved)
-        watched.take(news.ask())
-        watched.refused(news.refused)
-    sight = watched.sight(time.monotonic())
-    say(console, f"{_title(file)}: {line(sight)}")
-    console.print(nodes(sight, len(sight.rows), console.width))
+        watched.take(topics.ask())
+        watched.refused(topics.refused)
+    status = watched.status(time.monotonic())
+    say(console, f"{_title(file)}: {line(status)}")
+    console.print(nodes(status, len(status.rows), console.width))
 
 
 def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
@@ -44,35 +43,35 @@ def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> N
 
     Raises MeshFileError, and BusError if waiting cannot help.
     """
-    with closing(News(file)) as news:
-        asker = Asker(file, news)
-        asker.start()
+    with closing(TopicPoller(file)) as topics:
+        poller = StatusPoller(file, topics)
+        poller.start()
         try:
             if plain or console.is_dumb_terminal or not console.is_terminal:
-                _lines(asker, console, stopped)
+                _lines(poller, console, stopped)
             else:
-                _drawn(asker, console, stopped, _title(file))
+                _drawn(poller, console, stopped, _title(file))
         finally:
-            asker.end()
+            poller.end()
 
 
-def _lines(asker: Asker, console: Console, stopped: Asked) -> None:
+def _lines(poller: StatusPoller, console: Console, stopped: Asked) -> None:
     while not stopped.is_set():
-        sight = asker.sight()
-        if asker.asked:
-            say(console, "; ".join(filter(None, (asker.trouble, line(sight)))))
+        status = poller.status()
+        if poller.asked:
+            say(console, "; ".join(filter(None, (poller.trouble, line(status)))))
             stopped.wait(LINES)
         else:
             stopped.wait(PERIOD / 5)
 
 
-def _drawn(asker: Asker, console: Console, stopped: Asked, title: str) -> None:
+def _drawn(poller: StatusPoller, console: Console, stopped: Asked, title: str) -> None:
     helping = False
     with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
         while not stopped.is_set():
-            sight = asker.sight()
+            status = poller.status()
             size = console.height, console.width
-            now = explained(title) if helping else picture(title, asker.trouble, sight, *size)
+            now = explained(title) if helping else picture(title, poller.trouble, status, *size)
             live.update(now, refresh=True)
             key = pressed(PERIOD)
             if key in {"q", "Q"}:

@@ -8,7 +8,7 @@ from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import CollaborationSettings
-from streams.public.star_sight import PartySight
+from streams.public.collaboration_status import PartyStatus
 from streams.terminal.report import Fitting, scored, table
 from streams.terminal.wording import counted, listed, promises
 
@@ -136,7 +136,7 @@ SILENT = 5.0
 """Seconds without a heartbeat, of which one is sent a second, until a party counts as silent."""
 
 
-def line(mesh: CollaborationSettings, parties: Sequence[PartySight]) -> str:
+def line(mesh: CollaborationSettings, parties: Sequence[PartyStatus]) -> str:
     """Return the state in a line."""
     learner, *owners = parties
     number = min(learner.query, mesh.queries)
@@ -148,7 +148,7 @@ def line(mesh: CollaborationSettings, parties: Sequence[PartySight]) -> str:
     return "; ".join([*parts, *map(_owner, owners)])
 
 
-def parties_table(mesh: CollaborationSettings, parties: Sequence[PartySight]) -> Fitting:
+def parties_table(mesh: CollaborationSettings, parties: Sequence[PartyStatus]) -> Fitting:
     """Return a table of the learner and the owners."""
     learner, *owners = parties
     rows = [(learner.name, "learner", f"asked {min(learner.query, mesh.queries):,}", _state(learner))]
@@ -156,12 +156,12 @@ def parties_table(mesh: CollaborationSettings, parties: Sequence[PartySight]) ->
     return table(("party", "role", "last query", "heartbeats"), rows)
 
 
-def _owner(owner: PartySight) -> str:
+def _owner(owner: PartyStatus) -> str:
     state = _state(owner)
     return f"{owner.name} answered {owner.query:,}" + ("" if state == "heard" else f", {state}")
 
 
-def _state(party: PartySight) -> str:
+def _state(party: PartyStatus) -> str:
     if party.age is None:
         return "never heard"
     return "heard" if party.age <= SILENT else f"silent for {party.age:,.0f} s"

@@ -53,17 +53,17 @@ class RunStatus(NamedTuple):
     rows: tuple[ProcessStatus, ...]
 
 
-def picture(title: str, rounds: int | None, sight: RunStatus, width: int) -> RenderableType:
+def picture(title: str, rounds: int | None, status: RunStatus, width: int) -> RenderableType:
     """Return the state of the mesh as a picture for a terminal; only names' lengths move its columns."""
-    parts: list[RenderableType] = [Text(title, "bold"), Text(head(rounds, sight), "bold")]
+    parts: list[RenderableType] = [Text(title, "bold"), Text(head(rounds, status), "bold")]
     if rounds is not None:
         bar = Table.grid()
-        bar.add_row(ProgressBar(rounds, min(sight.round, rounds), width=min(width, BAR)))
+        bar.add_row(ProgressBar(rounds, min(status.round, rounds), width=min(width, BAR)))
         parts.append(bar)
-    parts += [_one_line(trouble, "bold red") for trouble in broker(sight)]
-    parts.append(Text.assemble("scheduler ", (scheduler(sight), _style(sight.scheduler))))
-    parts.append(_nodes(sight.rows, rounds, width))
-    warnings = [("scheduler", sight.planning), *((row.name, row.warning) for row in sight.rows)]
+    parts += [_one_line(trouble, "bold red") for trouble in broker(status)]
+    parts.append(Text.assemble("scheduler ", (scheduler(status), _style(status.scheduler))))
+    parts.append(_nodes(status.rows, rounds, width))
+    warnings = [("scheduler", status.planning), *((row.name, row.warning) for row in status.rows)]
     parts += [_one_line(f"{process}: {warning}", "yellow") for process, warning in warnings if warning]
     # a line for the ^C that a terminal shows: in a full one it tears the picture
     return Group(*parts, Text())
@@ -126,22 +126,24 @@ WELL = {"running": "green", "starting": "yellow", "done": "cyan", "elsewhere": "
 """The colours of states that are no trouble."""
 
 
-def head(rounds: int | None, sight: RunStatus) -> str:
+def head(rounds: int | None, status: RunStatus) -> str:
     """Return the round of the median, its speed, and the slowest node if it is behind."""
     end = "" if rounds is None else f" of {rounds:,}"
-    name, behind = sight.slowest
-    slowest = f"slowest: {name} at {behind:,}" if behind < sight.round else ""
-    return ", ".join(filter(None, (f"round {sight.round:,}{end}", speed(sight.rate), slowest)))
+    name, behind = status.slowest
+    slowest = f"slowest: {name} at {behind:,}" if behind < status.round else ""
+    return ", ".join(filter(None, (f"round {status.round:,}{end}", speed(status.rate), slowest)))
 
 
-def broker(sight: RunStatus) -> list[str]:
+def broker(status: RunStatus) -> list[str]:
     """Return a line if the broker is gone."""
-    return [] if sight.gone is None else [f"broker gone for {sight.gone:,.0f} s"]
+    return [] if status.gone is None else [f"broker gone for {status.gone:,.0f} s"]
 
 
-def scheduler(sight: RunStatus) -> str:
+def scheduler(status: RunStatus) -> str:
     """Return the state of the scheduler, and how often it began again."""
-    return f"{sight.scheduler}, {counted(sight.restarts, 'restart')}" if sight.restarts else sight.scheduler
+    return (
+        f"{status.scheduler}, {counted(status.restarts, 'restart')}" if status.restarts else status.scheduler
+    )
 
 
 PERIOD = 10.0
@@ -151,7 +153,7 @@ PERIOD = 10.0
 class RunView(Protocol):
     """Shows the mesh. Call it repeatedly."""
 
-    def __call__(self, sight: RunStatus) -> None:
+    def __call__(self, status: RunStatus) -> None:
         """Show it if due."""
 
 
@@ -162,7 +164,7 @@ def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> I
         yield RunLines(console, rounds)
         return
     with Live(console=console, auto_refresh=False) as live:
-        yield lambda sight: live.update(picture(title, rounds, sight, console.width), refresh=True)
+        yield lambda status: live.update(picture(title, rounds, status, console.width), refresh=True)
 
 
 class RunLines:
@@ -172,25 +174,25 @@ class RunLines:
         self._console, self._rounds, self._last = console, rounds, time.monotonic()
         self._warnings: dict[str, str] = {}
 
-    def __call__(self, sight: RunStatus) -> None:
+    def __call__(self, status: RunStatus) -> None:
         """Print a line if due."""
         now = time.monotonic()
         if now - self._last < PERIOD:
             return
         self._last = now
-        say(self._console, line(self._rounds, sight))
-        warnings = {"scheduler": sight.planning} | {f"node {row.name}": row.warning for row in sight.rows}
+        say(self._console, line(self._rounds, status))
+        warnings = {"scheduler": status.planning} | {f"node {row.name}": row.warning for row in status.rows}
         for process, warning in warnings.items():
             if warning and warning != self._warnings.get(process, ""):
                 say(self._console, f"{process}: {warning}")
         self._warnings = warnings
 
 
-def line(rounds: int | None, sight: RunStatus) -> str:
+def line(rounds: int | None, status: RunStatus) -> str:
     """Return the state of the mesh in one line."""
-    parts = [head(rounds, sight), *broker(sight), f"scheduler {scheduler(sight)}"]
-    parts.append(f"nodes: {_states([row.state for row in sight.rows])}{_again(sight.rows)}")
-    feeds = [row.feed for row in sight.rows if row.feed]
+    parts = [head(rounds, status), *broker(status), f"scheduler {scheduler(status)}"]
+    parts.append(f"nodes: {_states([row.state for row in status.rows])}{_again(status.rows)}")
+    feeds = [row.feed for row in status.rows if row.feed]
     if feeds:
         parts.append(f"feeders: {_states(feeds)}")
     return "; ".join(parts)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streams.public.sight import MeshStatus, NodeStatus
+from streams.public.mesh_status import MeshStatus, NodeStatus
 from streams.terminal.spending import learns_no_more, spent
 from streams.terminal.wording import counted, listed, speed
 
@@ -36,45 +36,45 @@ _LAST = {"silent": -2, "never seen": -1, "relaying": 1, "simulated": 2}
 _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simulated": "yellow"}
 
 
-def line(sight: MeshStatus) -> str:
+def line(status: MeshStatus) -> str:
     """Return the state of the mesh in one line."""
-    return "; ".join([*_facts(sight), *_flags(sight.rows), *_ended(sight.rows)])
+    return "; ".join([*_facts(status), *_flags(status.rows), *_ended(status.rows)])
 
 
-def picture(title: str, trouble: str, sight: MeshStatus, height: int, width: int = 80) -> RenderableType:
+def picture(title: str, trouble: str, status: MeshStatus, height: int, width: int = 80) -> RenderableType:
     """Return the state of the mesh in `height` lines of `width` columns; `trouble`: why it may be old.
 
     Unusual states are shown even of nodes without a line.
     """
-    head = [_one_line("   ".join(_facts(sight)), "bold")]
+    head = [_one_line("   ".join(_facts(status)), "bold")]
     if trouble:
         head.append(_one_line(trouble, "bold red"))
     room = max(0, height - len(head) - 3)  # without the title and two lines of headings
-    if room >= len(sight.rows):
-        return Group(_title(title), *head, nodes(sight, len(sight.rows), width))
+    if room >= len(status.rows):
+        return Group(_title(title), *head, nodes(status, len(status.rows), width))
     row_count = max(0, room - 1)
-    rest = sight.rows[row_count:]
+    rest = status.rows[row_count:]
     more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
-    return Group(_title(title), *head, nodes(sight, row_count, width), more)
+    return Group(_title(title), *head, nodes(status, row_count, width), more)
 
 
-def nodes(sight: MeshStatus, shown: int, width: int = 80) -> Table:
+def nodes(status: MeshStatus, shown: int, width: int = 80) -> Table:
     """Return the first nodes by row, with a picture of the edges if it fits."""
     wide = width >= NARROW
-    as_numbers = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
+    as_numbers = len(status.rows) + min(NAME, max(len(row.name) for row in status.rows)) <= ROOM
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
-    table.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
+    table.add_column("", justify="right", no_wrap=True, min_width=len(str(len(status.rows))))
     table.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
-    longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # other columns are cut first
+    longest = max(len(f"{row.stepped or 0:,}") for row in status.rows)  # other columns are cut first
     table.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
-    numbers = "".join(str(k % 10) for k in range(1, len(sight.rows) + 1))
+    numbers = "".join(str(k % 10) for k in range(1, len(status.rows) + 1))
     if wide:
         table.add_column(f"hears\n{numbers}" if as_numbers else "hears", no_wrap=True)
         table.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
     table.add_column("seen", justify="right", no_wrap=True, min_width=4)
     table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
-    names = [row.name for row in sight.rows]
-    for number, row in enumerate(sight.rows[:shown], 1):
+    names = [row.name for row in status.rows]
+    for number, row in enumerate(status.rows[:shown], 1):
         edges = Text(_edges(row, names) if as_numbers else f"{len(row.hears)} of {len(row.sources)}")
         epsilon = spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}")
         table.add_row(
@@ -135,11 +135,11 @@ def _ended(rows: Sequence[NodeStatus]) -> list[str]:
     ]
 
 
-def _facts(sight: MeshStatus) -> list[str]:
-    end = "" if sight.rounds is None else f" of {sight.rounds:,}"
-    planned = "the run is over" if sight.over else f"{sight.lead:,} planned ahead"
-    live = f"{sight.live:,} of {counted(len(sight.rows), 'node')} live"
-    facts = [f"round {sight.round:,}{end}", speed(sight.rate), planned, live]
+def _facts(status: MeshStatus) -> list[str]:
+    end = "" if status.rounds is None else f" of {status.rounds:,}"
+    planned = "the run is over" if status.over else f"{status.lead:,} planned ahead"
+    live = f"{status.live:,} of {counted(len(status.rows), 'node')} live"
+    facts = [f"round {status.round:,}{end}", speed(status.rate), planned, live]
     return [fact for fact in facts if fact]
 
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from streams.bus.bus import BusError
 from streams.mesh.file import MeshFile
+from streams.public.mesh_status import MeshStatus
 from streams.public.progress import Course, Progress, progress
-from streams.public.sight import MeshStatus
 from streams.state.folder import StateFolder
 from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
@@ -51,7 +51,7 @@ class Asks(Protocol):
     def planner(self) -> float | None:
         """When a scheduler was last heard, on the monotonic clock; None before."""
 
-    def sight(self) -> MeshStatus:
+    def status(self) -> MeshStatus:
         """Return the state of the mesh as far as it is public."""
 
 
@@ -145,7 +145,7 @@ class UpMesh:
             for child in (self._scheduler, *self._hosts, *self._feeders.values()):
                 child.log.forget()
         try:
-            ages = {row.name: row.seen for row in self._asks.sight().rows}
+            ages = {row.name: row.seen for row in self._asks.status().rows}
         except BusError:  # then nobody can be heard, which is no node's fault
             self._deaf = True
             return

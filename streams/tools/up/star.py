@@ -11,7 +11,7 @@ from streams.bus.provision import provision
 from streams.ledger import known_spends
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
-from streams.public.star_sight import look
+from streams.public.collaboration_status import look
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written

@@ -16,8 +16,7 @@ from streams.ledger import known_spends
 from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
-from streams.public.asking import Asker
-from streams.public.watched import News
+from streams.public.status_poller import StatusPoller, TopicPoller
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
@@ -68,10 +67,10 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         _provision(file, fact)
         file, options = _in_time(file, options, fact)
         observers = _observers(options, served, loud, closing)
-        asker = Asker(file, closing.enter_context(closed(News(file, planning=True))))
-        asker.start()
-        closing.callback(asker.end)
-        mesh = UpMesh(file, options, served, loud, asker)
+        poller = StatusPoller(file, closing.enter_context(closed(TopicPoller(file, planning=True))))
+        poller.start()
+        closing.callback(poller.end)
+        mesh = UpMesh(file, options, served, loud, poller)
         closing.callback(mesh.end)
         if observers is not None:
             observers.introduce(fact)

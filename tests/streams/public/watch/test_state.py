@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.public.account import Standing, account
-from streams.public.sight import KEPT, Refusals, StatusTracker
+from streams.public.mesh_status import KEPT, Refusals, StatusTracker
 from tests.support.machines import INSTANCES, end, plan
 from tests.support.meshes import changed, loaded
 from tests.support.scheduling import beat as any_beat
@@ -39,7 +39,7 @@ def planned(first, last, **options):
 
 
 def flags(watched, now=100.0):
-    return {row.name: row.flags for row in watched.sight(now).rows}
+    return {row.name: row.flags for row in watched.status(now).rows}
 
 
 def plain(watched, now=100.0):
@@ -72,9 +72,9 @@ def test_what_was_refused_is_told_beside_whom_it_concerns(watched):
 
 
 def test_nothing_is_known_of_a_mesh_that_has_not_begun(watched):
-    sight = watched.sight(5.0)
-    assert (sight.round, sight.planned, sight.lead, sight.live, sight.over) == (0, 0, 0, 0, False)
-    assert [(row.name, row.stepped, row.seen, row.hears) for row in sight.rows] == [
+    status = watched.status(5.0)
+    assert (status.round, status.planned, status.lead, status.live, status.over) == (0, 0, 0, 0, False)
+    assert [(row.name, row.stepped, row.seen, row.hears) for row in status.rows] == [
         (name, None, None, frozenset()) for name in "abc"
     ]
     assert flags(watched) == dict.fromkeys("abc", ("never seen", "simulated"))
@@ -82,17 +82,17 @@ def test_nothing_is_known_of_a_mesh_that_has_not_begun(watched):
 
 def test_a_mesh_in_step(watched):
     watched.take([*planned(1, 8), *beats(5, 6, 5)])
-    sight = watched.sight(103.0)
-    assert (sight.round, sight.rounds, sight.planned, sight.lead, sight.live) == (5, 40, 8, 3, 3)
+    status = watched.status(103.0)
+    assert (status.round, status.rounds, status.planned, status.lead, status.live) == (5, 40, 8, 3, 3)
     assert plain(watched, 103.0) == {name: [] for name in "abc"}
-    assert [row.stepped for row in sight.rows] == [5, 6, 5]
-    assert [row.seen for row in sight.rows] == [3.0, 3.0, 3.0]
-    assert [row.hears for row in sight.rows] == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
+    assert [row.stepped for row in status.rows] == [5, 6, 5]
+    assert [row.seen for row in status.rows] == [3.0, 3.0, 3.0]
+    assert [row.hears for row in status.rows] == [{"b", "c"}, {"a", "c"}, {"a", "b"}]
 
 
 def test_each_node_is_shown_at_the_plan_that_it_has_not_stepped(watched):
     watched.take([*planned(1, 4), *planned(5, 5, edges={("b", "a"): 0.5, ("a", "b"): 0.5}), *beats(3, 4, 4)])
-    hears = {row.name: set(row.hears) for row in watched.sight(100.0).rows}
+    hears = {row.name: set(row.hears) for row in watched.status(100.0).rows}
     assert hears == {"a": {"b", "c"}, "b": {"a"}, "c": set()}
 
 
@@ -100,15 +100,15 @@ def test_the_speed_is_that_of_the_slowest(watched):
     watched.take(planned(1, 8))
     for second, (fast, slow) in enumerate([(0, 0), (4, 2), (8, 4)]):
         watched.take(beats(fast, slow, fast, at=100.0 + second))
-        rate = watched.sight(100.0 + second).rate
+        rate = watched.status(100.0 + second).rate
     assert rate == 2.0
 
 
 def test_who_is_not_heard_is_silent_and_holds_up_no_figure(watched):
     watched.take([*planned(1, 8), *beats(6, 6, 2), *beats(6, 6, at=120.0)])
-    sight = watched.sight(121.0)
+    status = watched.status(121.0)
     assert plain(watched, 121.0) == {"a": [], "b": [], "c": ["silent"]}
-    assert (sight.live, sight.round) == (2, 6)
+    assert (status.live, status.round) == (2, 6)
 
 
 def test_who_asks_to_join_is_joining_then_a_listener_then_neither(watched):
@@ -142,7 +142,7 @@ def test_a_fast_mesh_steps_more_than_that_between_two_heartbeats(watched):
         watched.take(
             [*planned(100 * second + 1, 100 * second + 100), *beats(*3 * [100 * second], at=100.0 + second)]
         )
-        watched.sight(100.0 + second)
+        watched.status(100.0 + second)
     watched.take(beats(300, 300, at=103.0))
     assert plain(watched, 103.0)["c"] == []
 
@@ -150,35 +150,35 @@ def test_a_fast_mesh_steps_more_than_that_between_two_heartbeats(watched):
 def test_a_replaced_process_is_not_heard(watched):
     watched.take([*planned(1, 8), *beats(5, 5, 5)])
     watched.take([(beat("c", 5, boot="new", hello=True), 101.0), (beat("c", 8), 130.0)])
-    assert watched.sight(131.0).rows[2].stepped == 5
+    assert watched.status(131.0).rows[2].stepped == 5
     assert "silent" in flags(watched, 131.0)["c"]
 
 
 def test_the_run_is_over_and_nobody_is_missed(watched):
     watched.take([*planned(1, 4), (end(5).plan, 100.0), *beats(4, 4, 4)])
-    sight = watched.sight(500.0)
-    assert sight.over
-    assert (sight.round, sight.planned, sight.lead, sight.rate) == (4, 4, 0, None)
+    status = watched.status(500.0)
+    assert status.over
+    assert (status.round, status.planned, status.lead, status.rate) == (4, 4, 0, None)
     assert plain(watched, 500.0) == {name: [] for name in "abc"}
 
 
 def test_after_the_end_the_last_round_is_that_of_whoever_went_furthest(watched):
     watched.take([*planned(1, 4), (end(5).plan, 100.0), *beats(4, 4, 2)])
-    assert watched.sight(500.0).round == 4
+    assert watched.status(500.0).round == 4
 
 
 def test_one_look_tells_no_speed(watched):
     watched.take([*planned(1, 8), *beats(5, 5, 5)])
-    assert watched.sight(100.0).rate is None
-    assert watched.sight(101.0).rate == 0.0
-    assert watched.sight(500.0).rate is None  # nobody is live
+    assert watched.status(100.0).rate is None
+    assert watched.status(101.0).rate == 0.0
+    assert watched.status(500.0).rate is None  # nobody is live
 
 
 def test_what_a_losing_scheduler_wrote_first_holds_nothing_up(watched):
     lost = plan(9, follows=8)
     watched.take([(lost, 100.0), (plan(9, follows=8), 100.0), (plan(12, follows=11), 100.0)])
     watched.take([(plan(13, follows=12), 100.0), (plan(13, follows=12), 100.0)])
-    assert watched.sight(100.0).planned == 13
+    assert watched.status(100.0).planned == 13
 
 
 def test_what_is_spent_is_what_budget_says(tmp_path):
@@ -188,7 +188,7 @@ def test_what_is_spent_is_what_budget_says(tmp_path):
     counts = [(("a", k), ("b", k), ("c", k)) for k in range(8)]
     watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
     watched.take(beats(2, 3, 6))
-    rows = {row.name: row for row in watched.sight(100.0).rows}
+    rows = {row.name: row for row in watched.status(100.0).rows}
     for name, stepped in zip("abc", (2, 3, 6), strict=True):
         known = account(file, name, Standing(stepped, 8, exactly=False, planned=8))
         assert (rows[name].spent, rows[name].budget) == (known.spent, known.budget)
@@ -202,7 +202,7 @@ def test_a_node_that_was_away_has_rounds_of_its_budget_left_when_it_learns_no_mo
     counts = [(("a", k), ("b", k), ("c", max(0, k - 4))) for k in range(8)]
     watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
     watched.take(beats(7, 5, 7))
-    found = {row.name: (row.learnt_until, row.unused) for row in watched.sight(100.0).rows}
+    found = {row.name: (row.learnt_until, row.unused) for row in watched.status(100.0).rows}
     assert found == {"a": (6, 0), "b": (None, 0), "c": (6, 2)}
 
 
@@ -213,7 +213,7 @@ def test_where_nothing_is_protected_everything_is_spent(tmp_path):
     tree["nodes"] = {}
     watched = StatusTracker(loaded(tmp_path, tree).resolved)
     watched.take([*planned(1, 3), *beats(1, 1, 1)])
-    assert [row.spent for row in watched.sight(100.0).rows] == [math.inf] * 3
+    assert [row.spent for row in watched.status(100.0).rows] == [math.inf] * 3
     assert flags(watched) == dict.fromkeys("abc", ())
 
 
@@ -242,11 +242,11 @@ def test_whatever_is_read_gives_a_row_for_every_node(tmp_path_factory, read):
     for entry, seconds in read:
         now += seconds
         watched.take([(entry, now)])
-        sight = watched.sight(now)
-        assert [row.name for row in sight.rows] == list("abc")
-        assert 0 <= sight.lead <= KEPT * H
-        assert sight.rate is None or sight.rate >= 0
-        for row in sight.rows:
+        status = watched.status(now)
+        assert [row.name for row in status.rows] == list("abc")
+        assert 0 <= status.lead <= KEPT * H
+        assert status.rate is None or status.rate >= 0
+        for row in status.rows:
             assert row.hears <= set(row.sources)
             assert (row.seen is None) == (row.stepped is None) == ("never seen" in row.flags)
             assert row.seen is None or 0 <= row.seen <= now

@@ -18,7 +18,7 @@ class Asks:
     def __init__(self):
         self.gone, self.ages, self.error, self.planner = None, {}, None, 999.0
 
-    def sight(self):
+    def status(self):
         if self.error:
             raise self.error
         return SimpleNamespace(rows=[SimpleNamespace(name=name, seen=age) for name, age in self.ages.items()])
@@ -72,14 +72,14 @@ def test_of_a_broker_that_is_gone_no_node_is_blamed_and_its_warnings_go_when_it_
     log = mesh._nodes["a"].log
     log.path.parent.mkdir(exist_ok=True)
     log.path.write_text("2026-01-01T18:03:17.000Z WARNING kafka: no answer from the broker\n")
-    sight = mesh.look()
-    assert sight.gone == 8.0
-    assert {row.state for row in sight.rows} == {"running"}
-    assert sight.rows[0].warning
+    status = mesh.look()
+    assert status.gone == 8.0
+    assert {row.state for row in status.rows} == {"running"}
+    assert status.rows[0].warning
     asks.gone = None
-    sight = mesh.look()
-    assert sight.gone is None
-    assert not sight.rows[0].warning
+    status = mesh.look()
+    assert status.gone is None
+    assert not status.rows[0].warning
 
 
 def test_who_cannot_listen_blames_nobody(mesh, asks):
@@ -91,5 +91,5 @@ def test_the_headline_is_the_median_and_the_slowest(mesh, asks, monkeypatch):
     rounds = {"a": 40, "b": 12, "c": 41}
     found = {name: module.Progress(round, 0.0) for name, round in rounds.items()}
     monkeypatch.setattr(module, "progress", lambda _, name: found[name])
-    sight = mesh.look()
-    assert (sight.round, sight.slowest) == (40, ("b", 12))
+    status = mesh.look()
+    assert (status.round, status.slowest) == (40, ("b", 12))

@@ -53,11 +53,11 @@ def test_a_picture_shows_every_node():
     assert "scheduler: slow" in printed(picture("tracking", None, SIGHT._replace(planning="slow"), 80))
 
 
-def rows_of(sight, width=80):
+def rows_of(status, width=80):
     """The table's lines."""
-    lines = printed(picture("tracking", 2000, sight, width), width).splitlines()
+    lines = printed(picture("tracking", 2000, status, width), width).splitlines()
     first = next(k for k, line in enumerate(lines) if line.startswith("node "))
-    return [line.rstrip() for line in lines[first : first + 1 + len(sight.rows)]]
+    return [line.rstrip() for line in lines[first : first + 1 + len(status.rows)]]
 
 
 def test_a_long_warning_takes_one_line_and_moves_no_column():

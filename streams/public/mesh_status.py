@@ -109,7 +109,7 @@ class StatusTracker:
         self._roster.recall(beat)
         self._beats[beat.node], self._seen[beat.node] = beat, at
 
-    def sight(self, now: float) -> MeshStatus:
+    def status(self, now: float) -> MeshStatus:
         """Return the state of the mesh at `now`, which must never go back."""
         last = self._plans[-1] if self._plans else None
         over = last is not None and last.ended

@@ -1,13 +1,16 @@
-"""Reads new plans and heartbeats from the mesh broker, and counts dead letters. Blocks while it asks."""
+"""Polls the mesh broker for a mesh's status: new plans and heartbeats, and the number of dead letters."""
 
 import time
 from collections import Counter
+from threading import Lock, Thread
 
-from streams.bus.bus import Denied, OffsetOutOfRange, UnknownTopic, Unreachable
+from streams.bus.bus import BusError, Denied, OffsetOutOfRange, UnknownTopic, Unreachable
+from streams.bus.diagnosis import SILENT, why_silent
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
-from streams.public.sight import KEPT, Entry, Refusals
+from streams.public.mesh_status import KEPT, Entry, MeshStatus, Refusals, StatusTracker
+from streams.runtime.process import Asked
 from topology.plans import Chain, Plan, PlanRecord
 
 BEATS = 32
@@ -16,7 +19,7 @@ LETTERS = 5.0
 """Seconds between two looks at the number of dead letters."""
 
 
-class News:
+class TopicPoller:
     """Returns entries not read before. Close it when done. Raises MeshFileError if no broker is given.
 
     With `planning` it also notes when a scheduler was last heard, in `planner`: `time.monotonic` at the look
@@ -121,3 +124,85 @@ class News:
                 absent += 1
         topics = f"{absent} of {len(self._first)} topics of run {file.mesh.run} missing"
         return f"{file.mesh_broker.servers}: {topics}: run mirrormesh provision {file.path}"
+
+
+PERIOD = 0.5
+"""Seconds between two requests to the broker."""
+
+
+class StatusPoller(Thread):
+    """Polls the broker, so that drawing and keys never wait for it."""
+
+    def __init__(self, file: MeshFile, topics: TopicPoller) -> None:
+        super().__init__(name="watch")
+        self._file, self._topics, self._tracker = file, topics, StatusTracker(file.resolved)
+        self._lock, self._ended = Lock(), Asked()
+        self._began = time.monotonic()
+        self._answered: float | None = None
+        self._why = ""
+        self._away, self._failed = False, False
+        self._error: BusError | None = None
+
+    def run(self) -> None:
+        """Ask until the end, or until an error that waiting cannot fix."""
+        try:
+            while not self._ended.is_set():
+                self._ask()
+                self._ended.wait(PERIOD)
+        except BusError as error:
+            self._error = error
+        finally:
+            self._failed = True
+
+    def end(self) -> None:
+        """Stop asking; takes up to three seconds if the broker is away."""
+        self._ended.set()
+        self.join()
+
+    @property
+    def asked(self) -> bool:
+        """Whether there was an answer, or a time-out."""
+        return self._answered is not None or self._away
+
+    def status(self) -> MeshStatus:
+        """Return the state of the mesh as far as known. Raises the BusError that ended the polling."""
+        if self._error is not None:
+            raise self._error
+        if self._failed:
+            raise BusError("watching has failed")
+        with self._lock:
+            return self._tracker.status(time.monotonic())
+
+    @property
+    def gone(self) -> float | None:
+        """The seconds since the broker's last answer, or since the first question; None while it answers."""
+        return time.monotonic() - (self._answered or self._began) if self._away else None
+
+    @property
+    def planner(self) -> float | None:
+        """When a scheduler was last heard, if the news tell; None before."""
+        return self._topics.planner
+
+    @property
+    def trouble(self) -> str:
+        """Return a message if the broker is away; empty while it answers."""
+        if not self._away:
+            return ""
+        silent = "" if self._answered is None else f" for {time.monotonic() - self._answered:,.0f} s"
+        return (
+            f"no answer from the broker {self._file.mesh_broker.servers}{silent}{self._why}: waiting for it"
+        )
+
+    def _ask(self) -> None:
+        try:
+            news = self._topics.ask()
+        except Unreachable:
+            if not self._away:
+                reason = why_silent(self._file.mesh_broker)
+                self._why = "" if reason == SILENT else f" ({reason})"
+            self._away = True
+            return
+        with self._lock:
+            self._tracker.take(news)
+            self._tracker.refused(self._topics.refused)
+        self._answered, self._away = time.monotonic(), False
