@@ -2,12 +2,12 @@
 
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 
+from nodes.machine.events import SlotClosed
 from nodes.machine.journal import DataPosition, JournalRecord
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
@@ -16,26 +16,28 @@ from streams.codec.topics import DataTopics
 from streams.ledger import Promise, Reuse
 from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
-from streams.live.live_node import LiveNode
+from streams.live.node_role import NodeRole
 from streams.live.node_watcher import NodeWatcher
 from streams.live.outputs import Decisions, Predictions
 from streams.live.spend import NodeOptions, NodeSpend
-from streams.live.start import MeshStart, Starter, is_named
+from streams.live.start import NodeStart, is_named
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.signing import knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
-from streams.runtime.deadlines import FetchClock
 from streams.runtime.process import Ask, Failed
-from streams.runtime.turns import Ended, Lane, Loop
+from streams.runtime.runner import Runner
+from streams.runtime.turns import Ended
+from streams.runtime.worlds import ProcessWorld
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish
 from streams.state.spends_topic import SpendsTopic
 from topology.plans import Plan
+from topology.scheduler import heartbeat_period
 
 
 class HostedNode:
@@ -46,9 +48,10 @@ class HostedNode:
     """
 
     journal: SqliteJournal
-    start: MeshStart
+    start: NodeStart
     metrics: NodeMetrics
-    live: LiveNode
+    runner: Runner
+    watcher: NodeWatcher
 
     def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
         self.name = name
@@ -131,11 +134,11 @@ class HostedNode:
         journal = self.journal
         ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
         life, reuse = journal.instance, ask(lambda: self._spend.begin(journal, spends))
-        simulated = self._learner.mechanism.simulated
-        starter = Starter(
-            self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning, self._leave_from()
+        self._role = role = NodeRole(
+            self.name, self._learner, journal, self.mesh, new_id, self.log.warning, self._leave_from
         )
-        self.start = starter.start(ask)
+        role.recover(bus, ask)
+        self.start = role.start
         if journal.instance != life:
             reuse = ask(lambda: self._spend.begin(journal, spends))
         closing.callback(self._end_spend)
@@ -152,42 +155,43 @@ class HostedNode:
 
     def assemble(
         self,
-        bus: KafkaBus,
-        loop: Loop,
-        commits: Executor | None,
+        world: ProcessWorld,
         decisions: Decisions | None,
         predictions: Predictions | None,
         certificates: Certificates,
         over: Callable[[], None],
     ) -> None:
-        """Make what runs the node in turns of `loop`; `over` is called when it has ended by itself."""
+        """Make what runs the node in a world; `over` is called when it has ended by itself."""
 
         def ended(error: Ended) -> None:
             self.ended = error
-            watcher.left()
+            self.watcher.left()
             self.data.end()
             over()
 
-        clock, data, journal = FetchClock(time.monotonic, self.mesh.silence), self.data, self.journal
+        journal = self.journal
         record = self.start.records[-1] if self.start.records else None
         self.metrics = self._metrics(
-            certificates, record, connected=lambda: clock.going, journal_bytes=lambda: journal.size
+            certificates,
+            record,
+            connected=lambda: self.runner.clock.going,
+            journal_bytes=lambda: journal.size,
         )
         isolates, generation = self.mesh.isolates, self.mesh.generation
-        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions, generation, isolates=isolates)
-        self.live = LiveNode(
-            self.start,
-            self._learner,
-            journal,
-            self.mesh,
-            bus,
-            clock,
-            data.open_slot,
-            watcher,
-            lane=Lane(loop, watcher.began, ended),
-            commits=commits,
-            leave_from=self._leave_from,
+        self.watcher = NodeWatcher(
+            self.log, self.metrics, decisions, predictions, generation, isolates=isolates
         )
+        role = self._role.role(
+            self.watcher,
+            lambda opened, _: self.data.open_slot(opened),
+            clock=world.clock,
+            beat=heartbeat_period(self.mesh.silence),
+        )
+        self.runner = Runner(role, world, ended)
+
+    def slot_closed(self, slot: SlotClosed) -> None:
+        """Take the requested slot. From any thread."""
+        self.runner.pending.answer(partial(self._role.closed, slot))
 
     def show_refused(self, certificates: Certificates) -> None:
         """Make the metrics of a node that could not start: it is not connected, and has done nothing."""

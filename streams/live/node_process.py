@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -17,13 +18,13 @@ from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
-from streams.live.live_nodes import LiveNodes
 from streams.live.opening import check_mesh, open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
+from streams.runtime.kafka import in_a_thread
 from streams.runtime.process import (
     BEGINS_AGAIN,
     FLUSH,
@@ -35,7 +36,9 @@ from streams.runtime.process import (
     Stop,
     retry_until_reachable,
 )
+from streams.runtime.runner import Host
 from streams.runtime.turns import Loop
+from streams.runtime.worlds import ProcessWorld
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 from streams.state.spends_topic import SpendsBus, SpendsTopic
@@ -89,10 +92,12 @@ class NodeProcess:
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)
             self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing))
-            live, data = self._assemble(bus, ask, endpoints, closing, stop)
+            host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
-            asyncio.run(serve(live, partial(self._read, live, data), stop))
+            asyncio.run(
+                serve(partial(self._work, host, loop), loop.stop, partial(self._read, loop, data), stop)
+            )
             if self._again is not None:
                 raise self._again
             for node in self._nodes:
@@ -176,8 +181,8 @@ class NodeProcess:
 
     def _assemble(
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop
-    ) -> tuple[LiveNodes, DataStreams]:
-        """Return the nodes, and their data streams; show their metrics, and tell the service manager."""
+    ) -> tuple[Host, Loop, DataStreams]:
+        """Return the nodes, their loop and their data streams; show metrics, tell the service manager."""
         file, options, names = self._file, self._options, names_of(self._nodes)
         decisions, loop = {}, Loop()
         if options.decisions:
@@ -194,39 +199,46 @@ class NodeProcess:
 
         commits = None
         if len(self._nodes) > 1:  # waits for the disk overlap
-            commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals"))
+            commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals")).submit
+        world = ProcessWorld(bus, loop, time.monotonic, in_a_thread, commits)
         for node in self._nodes:
             outputs = decisions.get(node.name), predictions.get(node.name)
-            node.assemble(bus, loop, commits, *outputs, certificates, partial(ended, node))
+            node.assemble(world, *outputs, certificates, partial(ended, node))
         for node in self._refused:
             node.show_refused(certificates)
-        live = LiveNodes([node.live for node in self._nodes], bus, loop)
+        host = Host([node.runner for node in self._nodes], bus)
         streams = [node.data for node in self._nodes]
         data = DataStreams(self._brokers.data, streams, state=options.state, web=options.web)
-        alive = liveness(live, data, min(file.own(name).liveness for name in names), self._log)
+        alive = liveness(loop, host, data, min(file.own(name).liveness for name in names), self._log)
         metrics = {node.name: node.metrics for node in (*self._nodes, *self._refused)}
         endpoints.show(metrics, alive.stalled, certificates, self._ended)
         self._manager = closing.enter_context(ServiceManager())
-        self._manager.attend(live.every, alive.stalled, stop)
-        return live, data
+        self._manager.attend(loop.every, alive.stalled, stop)
+        return host, loop, data
+
+    def _work(self, host: Host, loop: Loop) -> None:
+        """Run the nodes until the loop is stopped."""
+        host.run(loop, lambda runner: not runner.lane.ended)
+        for node in self._nodes:
+            node.watcher.left()
 
     def _ended(self, name: str) -> str | None:
         """Return how a node has ended by itself; None if it has not."""
         nodes = (*self._nodes, *self._refused)
         return next((str(node.ended) for node in nodes if node.name == name and node.ended), None)
 
-    async def _read(self, live: LiveNodes, data: DataStreams, stopped: asyncio.Event) -> None:
+    async def _read(self, loop: Loop, data: DataStreams, stopped: asyncio.Event) -> None:
         """Read the nodes' records until `stopped`."""
         positions = {node.name: node.position for node in self._nodes}
-        looking = asyncio.create_task(self._look_again(live))
+        looking = asyncio.create_task(self._look_again(loop))
         try:
-            await data.serve(positions, stopped, {node.name: node.live.slot_closed for node in self._nodes})
+            await data.serve(positions, stopped, {node.name: node.slot_closed for node in self._nodes})
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
 
-    async def _look_again(self, live: LiveNodes) -> None:
-        """End `live`, so that all begin again, once a node that waits for a lock or a topic can start.
+    async def _look_again(self, loop: Loop) -> None:
+        """End the loop, so that all begin again, once a node that waits for a lock or a topic can start.
 
         The pause doubles each time that all have begun again for a node, as that costs the others a moment.
         """
@@ -236,7 +248,7 @@ class NodeProcess:
             if ready:
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
                 self._again = NodeCanStart(f"node {ready[0].name} can start now")
-                live.stop()
+                loop.stop()
                 return
 
     def _can_start(self, node: HostedNode) -> bool:

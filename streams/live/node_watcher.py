@@ -4,7 +4,7 @@ import logging
 
 from nodes.machine.events import Decided, Foreseen, Notice, Report
 from nodes.protocol import Noticed
-from streams.codec import Reason
+from streams.codec import Refused
 from streams.live.outputs import Decisions, Predictions
 from streams.metrics.node_metrics import NodeMetrics
 from streams.runtime.floods import Summed
@@ -82,10 +82,15 @@ class NodeWatcher:
             self._silent.discard(source)
             self._log.info("%s is heard again", source)
 
-    def refused(self, reason: Reason) -> None:
+    def refused(self, topic: str, refused: Refused) -> None:
         """Note that a peer's record was refused. Its bytes are in the dead letters."""
+        del topic  # the log would have a line for each
+        reason = refused.reason
         self._metrics.refused(reason)
         self._summed.say(logging.WARNING, reason, f"a record of a peer was refused: {reason.value}")
+
+    def wished(self, leave_from: int | None) -> None:
+        """Ignored here: its plans will show it."""
 
     def made_by(self, generation: int) -> None:
         """Take the generation of the newest mesh file that a plan was made by."""

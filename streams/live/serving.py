@@ -10,13 +10,14 @@ from typing import Any
 from streams.live.certificates import Certificates
 from streams.live.data.start import DataCut, DataFailed
 from streams.live.data.streams import DataStreams
-from streams.live.live_nodes import LiveNodes
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.registry import together
 from streams.runtime.liveness import Liveness
 from streams.runtime.process import Failed, LogCut, Stop
+from streams.runtime.runner import Host
+from streams.runtime.turns import Action, Loop
 
 
 class Endpoints:
@@ -72,35 +73,36 @@ def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> Non
         log.warning("%s tell about the data, and %s:%d is open to others", what, *address)
 
 
-def liveness(live: LiveNodes, data: DataStreams, limit: float, log: logging.Logger) -> Liveness:
+def liveness(loop: Loop, host: Host, data: DataStreams, limit: float, log: logging.Logger) -> Liveness:
     """Return what tells whether nodes work. Neither a broker that is away nor missing data changes it."""
     pulses = {
-        "the node's loop": live.pulse,
+        "the node's loop": loop.pulse,
         "the data stream's loop": data.turning,
         "the loop that reads the data topic": data.reading,
     }
-    return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: live.reading}, log)
+    return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: host.is_reading}, log)
 
 
 async def serve(
-    live: LiveNodes, read: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: Stop
+    work: Action, end_work: Action, read: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: Stop
 ) -> None:
-    """Run the machines, and `read` their records, until either ends, or a stop is requested.
+    """Run the machines by `work`, and `read` their records, until either ends, or a stop is requested.
 
-    `read` returns once its event is set. Raises the exception of the one that ended first.
+    `end_work` lets `work` return, from any thread. `read` returns once its event is set. Raises the exception
+    of the one that ended first.
     """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     def end() -> None:
-        live.stop()
+        end_work()
         with suppress(RuntimeError):  # the loop is closed, as all has ended
             loop.call_soon_threadsafe(stopped.set)
 
     stop.then(end)
-    machine = asyncio.ensure_future(asyncio.to_thread(live.run))
+    machine = asyncio.ensure_future(asyncio.to_thread(work))
     stream = asyncio.ensure_future(read(stopped))
     await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
-    live.stop()
+    end_work()
     stopped.set()
     await asyncio.wait({machine, stream})
     try:

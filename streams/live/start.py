@@ -1,36 +1,29 @@
-"""Starts and recovers a node's process on any bus: compares its journal with the bus's logs."""
+"""Finds where a node's process continues on any bus: compares its journal with the bus's logs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.protocol import Identity
-from streams.bus.bus import Bus, Stored, UnknownTopic, Unreachable
+from streams.bus.bus import Bus, Stored, UnknownTopic
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
-from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release
+from streams.codec import encode_release
 from streams.mesh.mesh import Surroundings
-from streams.runtime.process import FLUSH, Ask
+from streams.runtime.process import Ask
 from streams.state.memory_journal import NodeJournal
-from topology.plans import Heartbeat, Plan, PlanRecord
-
-T = TypeVar("T")
-
-RECENT = 256
-"""Newest heartbeats of a node, among which are those of any other process of it that is still there."""
+from topology.plans import Plan, PlanRecord
 
 
 @dataclass(frozen=True, slots=True)
-class MeshStart:
+class NodeStart:
     """The state of the mesh when a node's machine starts.
 
     `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
     position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
-    `plans`, and the progress of the node itself and of those that hear it. `unsent`: (topic, bytes) of
-    journalled releases that an edge lacks. `earlier`: boots of the node's processes before this one: another
-    hello of theirs, or one that is sent again, replaces nobody. `leave_from`: the first round without the
-    node, if its owner has asked.
+    `plans`, and the progress of those that hear the node. `unsent`: (topic, bytes) of journalled releases
+    that an edge lacks.
     """
 
     who: Identity
@@ -38,8 +31,6 @@ class MeshStart:
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
-    leave_from: int | None = None
-    earlier: frozenset[str] = frozenset()
 
 
 class _Plans(NamedTuple):
@@ -57,16 +48,15 @@ def is_named(node: str, plans: Iterable[Plan]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Starts the processes of one node on a bus, the first one and those after a crash.
+    """Finds where the processes of one node continue on a bus, the first one and those after a crash.
 
-    A process sends a hello, and waits until it is stored: an older process of the node stops when it reads
-    it. Then it reads its own edges, those too that only another mesh file has and plans have switched on. A
-    journal older than its own published releases begins a new life (`new_id` gives ids), as another process.
+    Call it once the process has said hello: an older process of the node stops when it reads that. It reads
+    the node's own edges, those too that only another mesh file has and plans have switched on. A journal
+    older than its own published releases begins a new life (`new_id` gives ids), as another process.
     Positions outside their logs are replaced by the logs' beginnings: the node has missed more than H rounds,
     and joins again.
 
-    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator. `leave_from`:
-    the first round without the node, if its owner has asked.
+    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator.
     """
 
     node: str
@@ -76,55 +66,16 @@ class Starter:
     new_id: Callable[[], str]
     simulated: bool
     warn: Callable[[str], None]
-    leave_from: int | None = None
 
-    def start(self, ask: Ask, *, alone: bool = False) -> MeshStart:
-        """Return where to continue; `alone`: no process of the node was ever on this bus. Raises BusError."""
-        identity, progress = self._identity(), self.mesh.topics.progress(self.node)
-        first = ask(lambda: self.bus.end(progress))  # from there the own hello is read back
-        earlier = ask(self._earlier) | {identity.boot}  # its instance may yet be renewed, with another boot
-        if not alone:
-            records = self.journal.records()
-            stepped = records[-1].stepped if records else 0
-            wish = self.leave_from  # else a node that has left would be let in again
-            beat = Heartbeat(
-                identity.run,
-                identity.name,
-                identity.instance,
-                identity.boot,
-                stepped,
-                leave_from=wish,
-                hello=True,
-            )
-            self.bus.send(progress, self.mesh.envelope.sealed(encode_heartbeat(beat, self.mesh.digest)))
-            ask(self._acknowledged)
+    def start(self, who: Identity, ask: Ask) -> NodeStart:
+        """Return where to continue. Raises BusError."""
         rounds, plans = ask(self._renewed), ask(self._plans)
         if ask(lambda: self._is_renewed_by_others(plans)):
             rounds, plans = {}, ask(self._plans)
-        if self.journal.instance != identity.instance:
-            identity = self._identity()  # a boot has one instance, and its hello named the old one
-        return replace(ask(lambda: self._look(identity, rounds, plans, {progress: first})), earlier=earlier)
-
-    def _earlier(self) -> frozenset[str]:
-        """Return the boots of the earlier processes, which may say hello again.
-
-        In a signed mesh all of them, as others may send their hellos again; else those that may be there yet.
-        """
-        mesh, boots = self.mesh, set[str]()
-        topic = mesh.topics.progress(self.node)
-        first, end = self.bus.span(topic)
-        for value in self.bus.read(topic, first if mesh.envelope.signs else max(first, end - RECENT)):
-            with suppress(Refused):
-                beat = mesh.envelope.unverified(value)
-                boots.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)
-        return frozenset(boots)
-
-    def _identity(self) -> Identity:
-        return Identity(self.node, self.mesh.topics.run, self.journal.instance, self.new_id())
-
-    def _acknowledged(self) -> None:
-        if not self.bus.flush(FLUSH):
-            raise Unreachable("hello is not acknowledged yet")
+        if self.journal.instance != who.instance:
+            # a boot has one instance, and its hello named the old one
+            who = replace(who, instance=self.journal.instance, boot=self.new_id())
+        return ask(lambda: self._look(who, rounds, plans))
 
     def _renewed(self) -> dict[str, frozenset[int]]:
         """Read the own edges, and begin a new life if they hold releases that the journal lacks.
@@ -177,8 +128,7 @@ class Starter:
         who: Identity,
         rounds: dict[str, frozenset[int]],
         plans: "_Plans",
-        offsets: dict[str, int],
-    ) -> MeshStart:
+    ) -> NodeStart:
         topics, records = self.mesh.topics, self.journal.records()
         positions = dict(records[-1].edge_positions) if records else {}
         edges = {
@@ -195,10 +145,10 @@ class Starter:
             edge_positions = tuple((source, edges[source]) for source in positions if source in edges)
             last = records[-1]._replace(topology_position=topology, edge_positions=edge_positions)
             records = (*records[:-1], last)
-        offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
+        offsets = {topics.edge(source, self.node): offset for source, offset in edges.items()}
         readers = self.mesh.targets if self.mesh.is_told else ()  # they may have evidence against this one
         beats = map(topics.progress, readers)
-        offsets |= {topic: self.bus.end(topic) for topic in beats if topic not in offsets}
+        offsets |= {topic: self.bus.end(topic) for topic in beats}
         offsets[topics.topology] = stored[-1].record.offset + 1 if stored else topology
         taken_offsets = {entry.record.offset for entry in planned} | {
             entry.record.offset for entry in stored if entry.message is None
@@ -208,7 +158,7 @@ class Starter:
             for entry in stored
             if entry.record.offset >= topology and entry.record.offset in taken_offsets
         )
-        return MeshStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(replayed)), self.leave_from)
+        return NodeStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(replayed)))
 
     def _plans(self) -> "_Plans":
         """Return where to take plans from, and the topology from there or before.

@@ -35,6 +35,7 @@ class MeshParts:
     `agreed`: the settings of which `digest` is one, for journals; empty if they are not known. `isolates`:
     whether evidence counts against its source. `envelopes`, `planner`: how each node and the scheduler sign.
     `told`: whether nodes read who has evidence against them. `clock`: the broker's, where slots follow it.
+    `lag_limit`: seconds for which slower neighbours may hold a node (None: any).
     """
 
     topics: MeshTopics
@@ -50,6 +51,7 @@ class MeshParts:
     planner: Envelope = PLAIN
     told: bool = True
     clock: SlotClock | None = None
+    lag_limit: float | None = None
     _expected: dict[str, Expected] = field(default_factory=dict, init=False, repr=False)
 
     def expected(self, source: str) -> Expected:
@@ -90,6 +92,7 @@ class MeshParts:
             envelope=self.envelopes.get(name, PLAIN),
             is_told=self.told,
             clock=self.clock,
+            lag_limit=self.lag_limit,
         )
 
 
@@ -126,11 +129,11 @@ class MemoryMesh:
                 report=report,
             )
         self.scheduler = MemoryScheduler(parts, self.broker)
+        self._period = heartbeat_period(parts.scheduler.silence)
+        if parts.scheduler.silence is not None:  # before the nodes, so that it ticks before they beat
+            self.broker.after(self._period, self._beat)
         for node in self.nodes.values():
             node.start()
-        self._period = heartbeat_period(parts.scheduler.silence)
-        if parts.scheduler.silence is not None:
-            self.broker.after(self._period, self._beat)
 
     @property
     def done(self) -> bool:
@@ -154,8 +157,6 @@ class MemoryMesh:
         if self.done:
             self.scheduler.stop()  # it would beat for ever
             return
-        for node in self.nodes.values():
-            node.beat()
         self.broker.after(self._period, self._beat)
 
 

@@ -6,6 +6,7 @@ the few peers that are slower than the others, once a node has waited for them f
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from threading import Lock
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from streams.bus.bus import Reader, Unreachable
 from streams.runtime.turns import Turns
 
 EACH = 0.02
-"""Seconds between looks at what a node waits for."""
+"""The least seconds between looks at whether patience has ended."""
 
 
 class Waiting(Protocol):
@@ -34,12 +35,17 @@ class Patience:
 
     All other time restores it, so a node spends at most half of its time with that; but not the time without
     a plan, in which the same neighbours may hold all others at the end of the plans. `clock` stands still
-    while the broker is away. Call `look` each `EACH` seconds.
+    while the broker is away. Call `look` before whatever may change what the node waits for.
     """
 
     def __init__(self, limit: float, clock: Callable[[], float], node: Waiting) -> None:
         self._limit = self._left = limit
         self._clock, self._node, self._looked = clock, node, clock()
+
+    @property
+    def left(self) -> float:
+        """The seconds for which it may still wait for slow neighbours, at least."""
+        return self._left
 
     @property
     def ended(self) -> bool:
@@ -64,12 +70,15 @@ class FetchClock:
     """Counts the seconds in which a process can read its own heartbeats from the broker. Thread-safe.
 
     It runs for `PATIENCE` seconds after a heartbeat was read, or half of `silence` (seconds) if that is less,
-    so that an outage alone makes nobody silent. `clock` is monotonic.
+    so that an outage alone makes nobody silent. It always runs where there are no `beats`. `clock` is
+    monotonic.
     """
 
-    def __init__(self, clock: Callable[[], float], silence: float | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], float], silence: float | None = None, *, beats: bool = True
+    ) -> None:
         self._clock, self._lock = clock, Lock()
-        self._patience = PATIENCE if silence is None else min(PATIENCE, silence / 2)
+        self._patience = inf if not beats else PATIENCE if silence is None else min(PATIENCE, silence / 2)
         self._passed, self._beat = 0.0, clock()
 
     def beat(self) -> None:
@@ -181,7 +190,8 @@ class Deadlines:
             return
         left = self._left(started)
         if left > 0:
-            delay = left if self._patience is None else min(left, EACH)
+            # patience that is used up can come back, and end again, at any time
+            delay = left if self._patience is None else min(left, max(self._patience.left, EACH))
             self._loop.after(max(delay, SOON), partial(self._look, started))
         elif not self._read_to_the_ends(started):
             self._loop.after(AGAIN, partial(self._look, started))

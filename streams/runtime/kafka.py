@@ -106,7 +106,12 @@ class KafkaProcess:
         with ServiceManager() as manager:
             manager.attend(self._loop.every, self.alive.stalled, stop)
             names = {runner: name for name, runner in self._runners.items()}
-            host.run(self._loop, lambda runner: self._errors.get(names[runner]))
+
+            def is_well(runner: Runner) -> bool:
+                error = self._errors.get(names[runner])
+                return error is None or is_orderly(error)
+
+            host.run(self._loop, is_well)
             error = self._outcome()
             if error is None:
                 return

@@ -74,6 +74,11 @@ class Presence:
 
         ask(acknowledged)
 
+    def renew(self, who: Identity) -> None:
+        """Go on as another process of the name, which has said hello under the identity before."""
+        self.who = who
+        self._earlier.add(who.boot)
+
     def value(self) -> bytes:
         """Return the current heartbeat."""
         return self._encoded(self._current())

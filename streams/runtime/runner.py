@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 from nodes.protocol import DeadlinePassed, Halt, Machine, StartDeadline
 from streams.bus.bus import Bus, BusError, Reader
 from streams.codec import Refused
-from streams.runtime.deadlines import Deadlines, FetchClock, InFlight
+from streams.runtime.deadlines import Deadlines, FetchClock, InFlight, Patience
 from streams.runtime.floods import DeadLetters
 from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit, unreadable
@@ -96,10 +96,13 @@ class Role:
         What takes an effect; what makes dead letters of it.
     timers
         Seconds, and what makes events each time that so many have passed.
-    unsent
-        (topic, bytes) that an earlier process should have sent.
+    unsent, refusals
+        (topic, bytes) that an earlier process should have sent; what the recovery has refused.
     peers, timeout
         The topics that a deadline reads to their ends, and its seconds (None: there is none).
+    settles, patience
+        The effects after which nobody is waited for: they cancel the deadline. What ends it earlier, as few
+        slow peers hold the machine (None: they may).
     letters
         The topic of dead letters (None: nothing is kept).
     lossy
@@ -110,9 +113,13 @@ class Role:
         Returns, in the reader's thread, whether a topic's record is worth a turn.
     ends, caught_up
         Once the topics are read to these ends, `caught_up` is called, in a turn.
+    before
+        Called before each turn of the role.
     kept, refused
         Takes what has become durable and the seconds that it took; takes the topic of a refused record, and
         why.
+    acknowledged
+        Called, in the reader's thread, for each message that the broker has.
     failure
         How a process ends whose machine refuses to go on.
     """
@@ -130,16 +137,21 @@ class Role:
     evidence: Mapping[type, Callable[[Any], Iterable[BadMessage]]] = field(default_factory=dict)
     timers: Sequence[tuple[float, Callable[[], Iterable[Any]]]] = ()
     unsent: Iterable[tuple[str, bytes]] = ()
+    refusals: Iterable[BadMessage] = ()
     peers: Sequence[str] = ()
     timeout: float | None = None
+    settles: Collection[type] = ()
+    patience: Patience | None = None
     letters: str | None
     lossy: Collection[str] = ()
     clock: FetchClock | None = None
     floods: Mapping[str, Callable[[bytes], bool]] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
     caught_up: Action = _nothing
+    before: Action = _nothing
     kept: Callable[[Any, float], object] = _nothing
     refused: Callable[[str, Refused], object] = _nothing
+    acknowledged: Action = _nothing
     failure: type[Failed] = Failed
 
 
@@ -171,7 +183,8 @@ class Pending:
 class Runner:
     """Runs one process of a role in a world; `over` is called once, when it ends by itself.
 
-    `before` is called before each effect: a simulation lets the process die there.
+    `before` is called before each effect: a simulation lets the process die there. `pending` answers the
+    effects of `Role.later`.
     """
 
     def __init__(
@@ -183,7 +196,7 @@ class Runner:
     ) -> None:
         self.role, self._bus, self._world, self._before = role, world.bus, world, before
         self.clock = role.clock or FetchClock(world.clock)
-        self.lane = Lane(world.turns, _nothing, over)
+        self.lane = Lane(world.turns, self._before_turn, over)
         self.offsets = {**role.offsets, role.presence.topic: role.presence.first}
         self._deadlines = Deadlines(
             self.lane,
@@ -192,13 +205,15 @@ class Runner:
             role.peers,
             role.timeout,
             lambda number: self._handle(DeadlinePassed(number)),
+            role.patience,
         )
         letters = role.letters
         self._letters = None if letters is None else DeadLetters.to(world.bus, letters, world.clock)
         self._beats = InFlight()
         self._events: deque[Any] = deque()
         self._effects: Iterator[Any] = iter(())
-        self._table = self._effect_table(Pending(self.lane, self._handle))
+        self.pending = Pending(self.lane, self._handle)
+        self._table = self._effect_table()
 
     @property
     def lossy(self) -> frozenset[str]:
@@ -248,15 +263,22 @@ class Runner:
 
     # ---------------------------------------------------------------------------------------- in its turns
 
+    def _before_turn(self) -> None:
+        if self.role.patience is not None:  # what the machine waits for changes in turns alone
+            self.role.patience.look()
+        self.role.before()
+
     def _begin(self, reader: Reader) -> None:
         role = self.role
         self._deadlines.watch(reader)
+        for seconds, make in role.timers:  # before the heartbeat, which may tell of what they change
+            self.lane.every(seconds, partial(self._tick, make))
         if role.beat is not None:
             self.lane.every(role.beat, self._beat)
-        for seconds, make in role.timers:
-            self.lane.every(seconds, partial(self._tick, make))
         for topic, value in role.unsent:
             self._send(topic, value)
+        for letter in role.refusals:
+            self._refuse(letter)
         self._handle(role.first)
         if role.ends:
             reader.when_read(role.ends, partial(self.lane.put, role.caught_up))
@@ -292,14 +314,19 @@ class Runner:
                 self._events.clear()
                 return
 
-    def _effect_table(self, pending: Pending) -> dict[type, Callable[[Any], object]]:
-        role = self.role
+    def _effect_table(self) -> dict[type, Callable[[Any], object]]:
+        role, pending = self.role, self.pending
         table: dict[type, Callable[[Any], object]] = {StartDeadline: self._start_deadline, Halt: self._halt}
         table |= {kind: partial(self._send_all, encode) for kind, encode in role.send.items()}
         table |= {kind: partial(self._keep, keep) for kind, keep in role.keep.items()}
         table |= {kind: partial(_begin_later, begin, pending) for kind, begin in role.later.items()}
         table |= {kind: partial(self._keep_evidence, letters) for kind, letters in role.evidence.items()}
-        return table | dict(role.report)
+        table |= role.report
+        return table | {kind: partial(self._settle, table[kind]) for kind in role.settles}
+
+    def _settle(self, report: Callable[[Any], object], effect: Any) -> None:
+        self._deadlines.cancel()
+        report(effect)
 
     def _send_all(self, encode: Callable[[Any], Iterable[tuple[str, bytes]]], effect: Any) -> None:
         for topic, value in encode(effect):
@@ -311,7 +338,11 @@ class Runner:
             self._bus.send(topic, value, self._beats.acknowledged)
         else:
             self._deadlines.sent()
-            self._bus.send(topic, value, self._deadlines.acknowledged)
+            self._bus.send(topic, value, self._acknowledged)
+
+    def _acknowledged(self) -> None:
+        self._deadlines.acknowledged()
+        self.role.acknowledged()
 
     def _keep(self, keep: Callable[[Any], object], effect: Any) -> None:
         commits, start_time = self._world.commits, self._world.clock()
@@ -395,13 +426,12 @@ class Host:
         for runner in self._runners:
             runner.begin(reader)
 
-    def run(self, loop: Loop, ended: Callable[[Runner], Ended | None]) -> None:
-        """Work until `loop` is stopped; `ended` returns how a role has ended by itself."""
+    def run(self, loop: Loop, is_well: Callable[[Runner], bool]) -> None:
+        """Work until `loop` is stopped. Those roles that are well then tell where they have stopped."""
         try:
             self.begin()
             loop.run()
-            errors = [(runner, ended(runner)) for runner in self._runners]
-            well = [runner for runner, error in errors if error is None or is_orderly(error)]
+            well = [runner for runner in self._runners if is_well(runner)]
             if well and self._bus.flush(LAST_BEAT):  # a heartbeat is sent once the one before is acknowledged
                 for runner in well:
                     runner.last_beat()

@@ -66,7 +66,7 @@ class Adversary:
         node = self.world.nodes.get(fault.who)
         if node is None:
             return  # a newer mesh file has it, which is not there yet
-        if node.starting:
+        if node.process.starting:
             self._after(LATER, partial(self.strike, fault))
             return
         if node.halted or fault.who in self.broken:
@@ -93,9 +93,9 @@ class Adversary:
         for node in world.processes:
             if node.name not in self.broken:
                 node.journal.full = False
-                node.resume()
-                node.link.heal(deaf=True, mute=True)
-                node.start()
+                node.process.resume()
+                node.process.link.heal(deaf=True, mute=True)
+                node.process.start()
 
     def _plans_late(self, seconds: float) -> None:
         excuses = self.world.excuses
@@ -121,16 +121,16 @@ class Adversary:
         self._after(fault.seconds, on_time)
 
     def _cut(self, fault: InjectedFault, *, deaf: bool = False, mute: bool = False) -> None:
-        node = self.world.nodes[fault.who]
-        node.link.cut(deaf=deaf, mute=mute)
+        process = self.world.nodes[fault.who].process
+        process.link.cut(deaf=deaf, mute=mute)
         self.world.excuses.partitions += 1
 
         def heal() -> None:
             if self.calmed:
                 return
             self.world.excuses.partitions -= 1
-            if fault.who not in self.broken:
-                node.link.heal(deaf=deaf, mute=mute)
+            if not any(node.name in self.broken for node in process.nodes):
+                process.link.heal(deaf=deaf, mute=mute)
 
         self._after(fault.seconds, heal)
 
@@ -141,18 +141,18 @@ class Adversary:
 
     def _pause(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
-        node.pause()
-        self._after(fault.seconds, node.resume)
+        node.process.pause()
+        self._after(fault.seconds, node.process.resume)
 
     def _slow(self, fault: InjectedFault) -> None:
         """Let a node stand still for most of each of `amount` periods."""
         node = self.world.nodes[fault.who]
         if self.calmed or node.halted:
             return
-        node.pause()
+        node.process.pause()
 
         def run() -> None:
-            node.resume()
+            node.process.resume()
             if fault.amount > 1:
                 self._after(RUNS, partial(self._slow, fault._replace(amount=fault.amount - 1)))
 
@@ -161,19 +161,21 @@ class Adversary:
     def _dead(self, fault: InjectedFault) -> None:
         self._break(fault.who)
         for node in self._processes(fault.who):
+            node.process.part(node)
             node.wanted = False
-            node.end("killed for ever")
+            node.process.end("killed for ever")
 
     def _mute_forever(self, fault: InjectedFault) -> None:
         self._break(fault.who)
         for node in self._processes(fault.who):
-            node.link.cut(mute=True)
+            node.process.part(node)
+            node.process.link.cut(mute=True)
 
     def _stuck_forever(self, fault: InjectedFault) -> None:
-        shell = self.world.nodes[fault.who].shell
+        role = self.world.nodes[fault.who].role
         self._dead(fault)
-        if shell is not None:
-            self._liar.beat_for_ever(shell.machine.heartbeat)
+        if role is not None:
+            self._liar.beat_for_ever(role.machine.heartbeat)
 
     # ------------------------------------------------------------------------------------------ journals
 
@@ -184,23 +186,23 @@ class Adversary:
         world.watch.copied(world.nodes[fault.who].journal, journal)
         if fault.amount:
             journal.renew(world.new_id())
-        world.add(fault.who, journal).start()
+        world.add(fault.who, journal).process.start()
 
     def _old_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
-        node.end("its journal is replaced by an older one", fault.seconds)
+        node.process.end("its journal is replaced by an older one", fault.seconds)
         self.world.watch.restored(node.journal, node.journal.lose(fault.amount))
         self.world.excuses.rolled_back.add(fault.who)
 
     def _torn_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
-        node.end("the power fails, and the disk has lost a record", fault.seconds)
+        node.process.end("the power fails, and the disk has lost a record", fault.seconds)
         self.world.watch.restored(node.journal, node.journal.lose(1))
         self.world.excuses.rolled_back.add(fault.who)
 
     def _lost_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
-        node.end("its folder is lost", fault.seconds)
+        node.process.end("its folder is lost", fault.seconds)
         node.journal = self.world.new_journal()
         self.world.excuses.rolled_back.add(fault.who)
 
@@ -313,12 +315,12 @@ class Adversary:
             processes = self._processes(name)
             if self.calmed or name in self.broken:
                 return
-            if not all(node.halted or node.shell is None for node in processes):
+            if not all(node.halted or node.role is None for node in processes):
                 self._after(fault.seconds, come_back)
                 return
             self._ask(name, None)
             for node in processes:
-                node.end("its owner lets it come back", RUNS)
+                node.process.end("its owner lets it come back", RUNS)
 
         if fault.amount % 3 < 2:
             self._after(fault.seconds, come_back if fault.amount % 3 else stay)
@@ -336,7 +338,7 @@ class Adversary:
         added = world.take_newer_file()
         world.add_scheduler().start()
         for name in added:
-            world.nodes[name].start()
+            world.nodes[name].process.start()
         for place, node in enumerate(before):
             if fault.amount >> place & 1:
                 self._after(fault.seconds * place, partial(self._restart, node, parts))
@@ -351,12 +353,12 @@ class Adversary:
         if not fault.amount:
             self._passing(world.add_scheduler(oldest), fault.seconds)
             return
-        node.end("gets the older mesh file", RUNS)
+        node.process.end("gets the older mesh file", RUNS)
         node.use_file(parts.surroundings(node.name), oldest)
         self._after(fault.seconds, partial(self._restart, node, world.scene.files[newest][1]))
 
     def _restart(self, node: SimulatedNode, parts: MeshParts) -> None:
-        node.end("gets a newer mesh file", RUNS)
+        node.process.end("gets a newer mesh file", RUNS)
         node.use_file(parts.surroundings(node.name), max(self.world.scene.files))
 
     # ---------------------------------------------------------------------------------------------------

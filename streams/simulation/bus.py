@@ -1,11 +1,12 @@
 """One process's access to a faulty broker."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
 from streams.bus.memory import Action, Log, MemoryBus, MemoryReader
 from streams.runtime.process import ProcessExit
+from streams.runtime.worlds import VirtualTurns
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.link import Link
 
@@ -19,7 +20,10 @@ class Killed(ProcessExit):
 
 
 class FaultyBus(MemoryBus):
-    """One process's access to a faulty broker; sends to one topic keep their order, whatever delays them."""
+    """One process's access to a faulty broker; sends to one topic keep their order, whatever delays them.
+
+    `looks`: when the ends of some topics were last looked up. `observer` takes what is sent.
+    """
 
     def __init__(self, broker: FaultyBroker, link: Link) -> None:
         super().__init__(broker)
@@ -28,7 +32,8 @@ class FaultyBus(MemoryBus):
         self._flying: dict[int, _Send] = {}  # by number
         self._held: list[_Send] = []
         self._sends = 0
-        self.looked_at: float | None = None
+        self.looks: dict[tuple[str, ...], float] = {}
+        self.observer: Callable[[str, bytes], None] | None = None
         link.bus = self
 
     @property
@@ -43,6 +48,8 @@ class FaultyBus(MemoryBus):
         broker, log = self._faulty, self._log(topic)
         if len(value) > broker.largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {broker.largest} are allowed")
+        if self.observer is not None:
+            self.observer(topic, value)
         self.waiting += 1
         message = log, value, acknowledged, key or b""
         due = max(broker.now + broker.latency.get(topic, 0.0), self._due.get(topic, 0.0))
@@ -64,7 +71,7 @@ class FaultyBus(MemoryBus):
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the end of each log, and note when it was. Raises as `span`."""
         ends = {topic: self.end(topic) for topic in topics}
-        self.looked_at = self._faulty.now
+        self.looks[tuple(topics)] = self._faulty.now
         return ends
 
     def subscribe(
@@ -111,3 +118,41 @@ class FaultyBus(MemoryBus):
             self._held.append(sent)
         else:
             self._land(*sent)
+
+
+class PausedTurns(VirtualTurns):
+    """Turns of a process that may stand still; what is due meanwhile is done once it goes on."""
+
+    def __init__(self, broker: FaultyBroker) -> None:
+        super().__init__(broker)
+        self._paused = False
+        self._waiting: list[Action] = []
+
+    def pause(self) -> None:
+        """Do nothing from now on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on."""
+        self._paused = False
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self._do(action)
+
+    def put(self, action: Action) -> None:
+        """Do `action` among the due deliveries."""
+        super().put(lambda: self._do(action))
+
+    def do(self, action: Action) -> None:
+        """Do `action` now: a delivery is a turn."""
+        self._do(action)
+
+    def after(self, seconds: float, action: Action) -> None:
+        """Do `action` after that much virtual time."""
+        super().after(seconds, lambda: self._do(action))
+
+    def _do(self, action: Action) -> None:
+        if self._paused:
+            self._waiting.append(action)
+        else:
+            action()

@@ -42,7 +42,7 @@ def may_wait(world: World, broken: set[str]) -> bool:
 
 def _leaves(node: SimulatedNode, round: int) -> bool:
     """Return whether a process tells that it leaves by that round."""
-    leave_from = None if node.shell is None else node.shell.machine.heartbeat.leave_from
+    leave_from = None if node.role is None else node.role.machine.heartbeat.leave_from
     return leave_from is not None and leave_from <= round
 
 
@@ -51,7 +51,7 @@ def _carries_on(node: SimulatedNode, last: ReadPlan) -> bool:
     member = last.member(node.name)
     if member is None or member.instance != node.journal.instance:
         return False
-    asks = node.shell is not None and node.shell.machine.heartbeat.join_after is not None
+    asks = node.role is not None and node.role.machine.heartbeat.join_after is not None
     return not asks or (member.full and _stepped(node) > 0)
 
 

@@ -25,6 +25,8 @@ class Reached(StrEnum):
     GAP = "gap in the plans"
     LEFT = "owner who leaves"
     GENERATION = "newer mesh file"
+    APPEND = "death during an append"
+    ALONE = "one node of a process ends"
 
 
 class HistoryLine(NamedTuple):

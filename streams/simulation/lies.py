@@ -122,8 +122,8 @@ class Liar:
         self._world.broker.after(period, partial(self.beat_for_ever, beat))
 
     def _heartbeat(self, name: str) -> Heartbeat | None:
-        shell = self._world.nodes[name].shell
-        return None if shell is None else shell.machine.heartbeat
+        role = self._world.nodes[name].role
+        return None if role is None else role.machine.heartbeat
 
     def _say(self, beat: Heartbeat) -> None:
         parts = self._world.scene.parts

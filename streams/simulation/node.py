@@ -1,32 +1,40 @@
-"""One process of a node in a simulated history: the real shell, and what may happen to its process."""
+"""The processes of nodes in a simulated history: the product's role, runner and host, and what may happen.
+
+A process has one bus, one link to the broker and one place among the turns, and runs one node or several.
+Half of the histories append as a host does on a broker: the append is under way while records arrive, so that
+a process may die between an append and what follows it, and an append may fail late.
+"""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from nodes.machine.events import Decided, Report
+from nodes.machine.events import Report
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
-from nodes.protocol import Halt, StartDeadline
-from streams.bus.bus import BusError, Unreachable
-from streams.bus.memory import Faults
+from nodes.protocol import StartDeadline
+from streams.bus.bus import Unreachable
 from streams.codec import Refused
-from streams.live.node_shell import NodeShell, Ports
-from streams.local.memory_node import Crashed, MemoryNode, NodeParts
+from streams.live.node_role import NodeRole
+from streams.local.memory_node import Crashed, MemorySlots, NodeParts, UnobservedNode
 from streams.mesh.mesh import Surroundings
-from streams.runtime.deadlines import Deadlines, FetchClock
-from streams.runtime.floods import DeadLetters
-from streams.runtime.turns import Action, Turns
+from streams.records.slot_feed import SlotFeed
+from streams.runtime.process import BEGINS_AGAIN
+from streams.runtime.runner import Host, Runner, is_orderly
+from streams.runtime.turns import Action, Ended
+from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus
+from streams.simulation.bus import FaultyBus, PausedTurns
+from streams.simulation.history import Reached
 from streams.simulation.journal import DiskFull, FaultyJournal
 from streams.simulation.link import Link
 from streams.simulation.records import DataTopic
+from topology.scheduler import heartbeat_period
 
-TURN = 1e-6
-"""The shortest wait, in seconds: virtual time must go on where a difference of times is only rounding."""
 RETRY = 0.5
-"""Seconds after which a process starts again that found no broker."""
+"""Seconds after which a process starts again that could not go on."""
+NOTICED = 2.0
+"""Seconds after which an operator starts a process again of which one node has failed."""
 
 
 class SimulatedWatcher(Protocol):
@@ -41,6 +49,9 @@ class SimulatedWatcher(Protocol):
     def wished(self, node: "SimulatedNode", leave_from: int | None) -> None:
         """Record that a process has been told its owner's wish to leave."""
 
+    def effect(self, node: "SimulatedNode") -> None:
+        """Record that an effect of the machine follows."""
+
     def journalled(self, node: "SimulatedNode", record: JournalRecord, secret: Secret | None) -> None:
         """Record that a record has become durable."""
 
@@ -53,14 +64,16 @@ class SimulatedWatcher(Protocol):
     def refused(self, node: "SimulatedNode", topic: str, refused: Refused) -> None:
         """Record that a peer's record was refused."""
 
+    def reached(self, reached: Reached) -> None:
+        """Record that a history has reached something of interest."""
 
-class SimulatedNode(MemoryNode):
-    """A node's processes on one journal, one after another.
 
-    `slot_time`: seconds until a slot is full. `generation`: that of the node's mesh file.
+class SimulatedNode(UnobservedNode):
+    """A node's processes on one journal, one after another; alone in `process`, until a host takes it.
+
+    `role`: that of the process that is there, if any. `slot_time`: seconds until a slot is full.
+    `generation`: that of the node's mesh file. `wanted`: whether it is to start again.
     """
-
-    journal: FaultyJournal
 
     def __init__(
         self,
@@ -75,214 +88,255 @@ class SimulatedNode(MemoryNode):
         new_id: Callable[[], str],
         watcher: SimulatedWatcher,
         generation: int,
+        append_time: Callable[[], float],
     ) -> None:
-        faults = Faults(slot_time=slot_time)
-        super().__init__(
-            name, parts, around, broker, faults, new_id=new_id, journal=journal, report=self._watched_report
-        )
-        self.link, self.wanted, self.starting = Link(), True, False
-        self._faulty, self._watcher, self._data = broker, watcher, data
-        self.generation = generation
+        self.name, self.journal, self.generation = name, journal, generation
+        self.wanted, self.replaced = True, False
+        self.warnings: list[str] = []
+        self.role: NodeRole | None = None
         self.leave_from: int | None = None
-        self._paused: list[Callable[[], None]] | None = None
+        self.process = SimulatedProcess(broker, watcher, append_time)
+        self.process.take(self)
+        self._parts, self._mesh, self._broker, self._data = parts, around, broker, data
+        self._slot_time, self._new_id, self._watcher = slot_time, new_id, watcher
+        self._bus: FaultyBus | None = None
         self._crash_in: int | None = None
-        self._restart_after = 0.0
+        self.restart_after = 0.0
 
-    # ------------------------------------------------------------------------------- what happens to it
+    @property
+    def halted(self) -> bool:
+        """Whether the machine is done."""
+        return self.role is not None and self.role.machine.halted
 
-    def start(self) -> None:
-        """Start a process, unless one runs; try again later if the broker does not answer."""
-        if self.shell is not None or self.starting or not self.wanted:
-            return
-        self.starting, self._paused, self._crash_in = True, None, None
-        try:
-            self.link.check()
-            super().start()
-        except Unreachable:
-            self._bus.close()
-            self._faulty.after(RETRY, self.start)
-        finally:
-            self.starting = False
-
-    def end(self, why: str, restart_after: float | None = None) -> None:
-        """End the process at once; start another after that many seconds, if any."""
-        if self.shell is not None:
-            self.stop()
-            self._watcher.stopped(self, why)
-        if restart_after is not None:
-            self._faulty.after(restart_after, self.start)
-
-    def leave(self, leave_from: int | None) -> None:
-        """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
-        self.leave_from = self._leave_from = leave_from
-        shell = self.shell
-        if shell is not None and not shell.machine.halted:
-            self._do(self._wish, shell, leave_from)
-
-    def _wish(self, shell: NodeShell, leave_from: int | None) -> None:
-        if self.shell is shell and not shell.machine.halted:
-            self._watcher.wished(self, leave_from)
-            shell.leave(leave_from)
-
-    def use_file(self, around: Surroundings, generation: int) -> None:
-        """Use another mesh file from the next start on."""
-        self._mesh, self.generation = around, generation
-        self._edges = {source: around.topics.edge(source, self.name) for source in around.expected}
-
-    def crash_in(self, effects: int, restart_after: float) -> None:
-        """Let the process die before that effect from now (1: the next), and start again later."""
-        self._crash_in, self._restart_after = effects, restart_after
-
-    def pause(self) -> None:
-        """Stop the process, as SIGSTOP does."""
-        if self._paused is None:
-            self._paused = []
-            self.link.cut(deaf=True)
-
-    def resume(self) -> None:
-        """Let it go on: what its timers wanted meanwhile comes first."""
-        waiting, self._paused = self._paused or [], None
-        for action in waiting:
-            action()
-        self.link.heal(deaf=True)
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics to which it sends what others read."""
+        topics = self._mesh.topics
+        return (topics.progress(self.name), *(topics.edge(self.name, to) for to in self._mesh.targets))
 
     @property
     def looked_at(self) -> float:
         """When the ends of the edges were looked up for the current deadline; now, if they were not."""
-        bus = self._bus
-        looked = bus.looked_at if isinstance(bus, FaultyBus) else None
-        return self._faulty.now if looked is None else looked
+        looks = {} if self._bus is None else self._bus.looks
+        return looks.get(self._edges, self._broker.now)
 
-    def beat(self) -> None:
-        """Send the current heartbeat, if the broker has acknowledged the one before."""
-        if not self.link.mute and self._paused is None:
-            super().beat()
+    @property
+    def _edges(self) -> tuple[str, ...]:
+        return tuple(self._mesh.topics.edge(source, self.name) for source in self._mesh.expected)
 
-    # -------------------------------------------------------------------------------- what it is made of
+    # ------------------------------------------------------------------------------- what happens to it
 
-    def _connect(self) -> FaultyBus:
-        bus = FaultyBus(self._faulty, self.link)
-        edges = tuple(self._edges.values())
-        turns = _Turns(self._faulty, self._alive(bus))
-        self._clock = FetchClock(lambda: self._faulty.now, self._mesh.silence)
-        timeout = self._mesh.round_timeout
-        self._deadlines = Deadlines(turns, self._clock, bus, edges, timeout, self._expire)
-        letters = partial(bus.send, self._mesh.topics.dead_letters(self.name))
-        self._letters = DeadLetters(letters, self._faulty.largest, lambda: self._faulty.now)
-        self._sent_on = {self._mesh.topics.edge(self.name, target) for target in self._mesh.targets}
-        return bus
+    def leave(self, leave_from: int | None) -> None:
+        """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
+        self.leave_from = leave_from
 
-    def _ports(self) -> Ports:
-        return Ports(
-            append=self._append,
-            send=self._send,
-            open_slot=self._open_slot,
-            start_deadline=self._start_deadline,
-            report=partial(self._report, self.name),
-            refused=self._refuse,
-            halt=self._halt,
+    def use_file(self, around: Surroundings, generation: int) -> None:
+        """Use another mesh file from the next start on."""
+        self._mesh, self.generation = around, generation
+
+    def crash_in(self, effects: int, restart_after: float) -> None:
+        """Let its process die before that effect from now (1: the next), and start again later."""
+        self._crash_in, self.restart_after = effects, restart_after
+
+    # ------------------------------------------------------------------------------- what its process does
+
+    def begin(self, bus: FaultyBus, world: ProcessWorld) -> Runner:
+        """Return what runs it from here on, once it has said hello. Raises Unreachable."""
+        self._crash_in, self._bus = None, bus
+        parts, mesh = self._parts, self._mesh
+        role = NodeRole(
+            self.name,
+            parts.learner,
+            _Disk(self),
+            mesh,
+            self._new_id,
+            self.warnings.append,
+            lambda: self.leave_from,
         )
-
-    def _effects_watched(self) -> Callable[[], None]:
+        role.recover(bus, at_once, alone=not bus.end(mesh.topics.progress(self.name)))
+        self.role = role
         self._watcher.started(self)
-        return self._before_effect
+        feed = SlotFeed(self._data, parts.slots, parts.decoder)
+        slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed)
+        process = role.role(self, slots.open, clock=world.clock, beat=heartbeat_period(mesh.silence))
+        return Runner(process, world, partial(self.process.over, self, role), self._before_effect)
 
-    def _before_effect(self) -> None:
+    def durable(self, record: JournalRecord, secret: Secret | None) -> None:
+        """Record that a record is durable."""
+        self._watcher.journalled(self, record, secret)
+
+    def _before_effect(self, effect: Any) -> None:
+        self._watcher.effect(self)
+        if isinstance(effect, StartDeadline) and self._bus is not None:
+            self._bus.looks.pop(self._edges, None)
         if self._crash_in is not None:
             self._crash_in -= 1
             if self._crash_in == 0:
-                raise Crashed
-
-    def _do(self, action: Callable[..., None], *given: object) -> None:
-        if self._paused is not None:
-            self._paused.append(partial(self._alive(self._bus), partial(self._do, action, *given)))
-            return
-        try:
-            action(*given)
-        except Crashed:
-            self.end("killed", self._restart_after)
-        except DiskFull as full:
-            self.end(str(full), RETRY)
-
-    def _alive(self, bus: object) -> Callable[[Action], None]:
-        """Return what does an action only while the process with that bus is there."""
-
-        def do(action: Action) -> None:
-            if self.shell is not None and self._bus is bus:
-                self._do(action)
-
-        return do
-
-    def _append(self, record: JournalRecord, secret: Secret | None) -> None:
-        self.journal.append(record, secret)
-        self._watcher.journalled(self, record, secret)
-
-    def _send(self, topic: str, value: bytes) -> None:
-        self._watcher.sending(self, topic, value)
-        if topic in self._sent_on:
-            self._deadlines.sent()
-            self._bus.send(topic, value, self._deadlines.acknowledged)
-        else:
-            self._bus.send(topic, value)
+                raise Crashed("killed")
 
     def _slot_seconds(self, round: int) -> float:
         """Return how long the slot of a round takes: to its end at least, where slots follow a clock."""
-        clock, seconds = self._mesh.clock, super()._slot_seconds(round)
-        return seconds if clock is None else max(seconds, clock.end(round) - self._faulty.now)
+        clock, seconds = self._mesh.clock, self._slot_time
+        return seconds if clock is None else max(seconds, clock.end(round) - self._broker.now)
 
-    def _start_deadline(self, started: StartDeadline) -> None:
-        if self._reader is not None:
-            self._deadlines.watch(self._reader)
-        if isinstance(self._bus, FaultyBus):
-            self._bus.looked_at = None
-        self._deadlines.start(started)
+    # -------------------------------------------------------------------------------------- what it tells
 
-    def _expire(self, round: int) -> None:
-        shell = self.shell
-        if shell is not None:
-            shell.deadline_passed(round)
-
-    def _watched_report(self, _: str, report: Report) -> None:
-        if isinstance(report, Decided):
-            self._deadlines.cancel()
+    def report(self, report: Report) -> None:
+        """Pass it on."""
         self._watcher.reported(self, report)
 
-    def _own_beat_read(self, offset: int, value: bytes) -> None:
-        shell = self.shell
-        if shell is None:
-            return
-        if shell.own_beat_read(offset, value):
-            self._clock.beat()
-        elif shell.replaced:
-            self.replaced = True
-            self.wanted = False
-            self.end("a newer process has taken its place")
-
-    def _reading_failed(self, topic: str, error: BusError) -> None:
-        self.end(f"cannot read {topic.split('.', 2)[-1]}: {error}", RETRY)
-
-    def _refuse(self, topic: str, value: bytes, refused: Refused) -> None:
+    def refused(self, topic: str, refused: Refused) -> None:
+        """Pass it on."""
         self._watcher.refused(self, topic, refused)
-        self._letters.write(topic, value, refused)
 
-    def _halt(self, halt: Halt) -> None:
-        self._watcher.stopped(self, f"done: {halt.reason}", halted=True)
+    def wished(self, leave_from: int | None) -> None:
+        """Pass it on."""
+        self._watcher.wished(self, leave_from)
 
 
-class _Turns(Turns):
-    """A process's turns in virtual time; `alive` does an action while the process is there."""
+class _Disk:
+    """A node's journal, of which each append is told once it is durable."""
 
-    def __init__(self, broker: FaultyBroker, alive: Callable[[Action], None]) -> None:
-        self._broker, self._alive = broker, alive
+    def __init__(self, node: SimulatedNode) -> None:
+        self._node, self._journal = node, node.journal
 
-    def put(self, action: Action) -> None:
-        """Do `action` among the due deliveries."""
-        self._broker.soon(partial(self._alive, action))
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Append both. Raises DiskFull, JournalError."""
+        self._journal.append(record, secret)
+        self._node.durable(record, secret)
 
-    def do(self, action: Action) -> None:
-        """Do `action` now."""
-        self._alive(action)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
 
-    def after(self, seconds: float, action: Action) -> None:
-        """Do `action` after that much virtual time."""
-        self._broker.after(max(seconds, TURN), partial(self._alive, action))
+
+class SimulatedProcess:
+    """A process of one or more nodes; `append_time` draws the seconds of an append (0: done in the turn)."""
+
+    def __init__(
+        self, broker: FaultyBroker, watcher: SimulatedWatcher, append_time: Callable[[], float]
+    ) -> None:
+        self.link, self.starting = Link(), False
+        self.nodes: list[SimulatedNode] = []
+        self._broker, self._watcher, self._append_time = broker, watcher, append_time
+        self._turns = PausedTurns(broker)
+        self._bus: FaultyBus | None = None
+        self._host: Host | None = None
+        self._under_way: list[Action] = []
+
+    def start(self) -> None:
+        """Start a process of those nodes that are wanted, unless one runs; again later without a broker."""
+        wanted_nodes = [node for node in self.nodes if node.wanted]
+        if self._bus is not None or self.starting or not wanted_nodes:
+            return
+        self.starting, self._turns = True, PausedTurns(self._broker)
+        bus = FaultyBus(self._broker, self.link)
+        world = in_memory(self._broker, bus)
+        has_threads = len(wanted_nodes) > 1 or self._append_time() > 0
+        commits = self._commit if has_threads else None
+        world = ProcessWorld(bus, self._turns, world.clock, world.elsewhere, commits)
+        try:
+            self.link.check()
+            runners = [node.begin(bus, world) for node in wanted_nodes]
+            senders = {topic: node for node in wanted_nodes for topic in node.topics}
+            bus.observer = partial(self._sending, senders)
+            self._bus, self._host = bus, Host(runners, bus)
+            self._host.begin()
+        except Unreachable:
+            bus.close()
+            for node in [node for node in wanted_nodes if node.role is not None]:
+                self._gone(node, "the broker does not answer")
+            self._broker.after(RETRY, self.start)
+        finally:
+            self.starting = False
+
+    def end(self, why: str, restart_after: float | None = None) -> None:
+        """End the process at once; start another after that many seconds, if any.
+
+        Of its appends under way some have reached the disk.
+        """
+        host, bus = self._host, self._bus
+        self._host = self._bus = None
+        if host is not None and bus is not None:
+            host.close()
+            appends, self._under_way = self._under_way, []
+            for append in appends:
+                self._watcher.reached(Reached.APPEND)
+                if self._broker.survives():
+                    append()
+            bus.close()
+            for node in [node for node in self.nodes if node.role is not None]:
+                self._gone(node, why)
+        if restart_after is not None:
+            self._broker.after(restart_after, self.start)
+
+    def take(self, node: SimulatedNode) -> None:
+        """Run a node too, which has had no process yet."""
+        node.process = self
+        self.nodes.append(node)
+
+    def part(self, node: SimulatedNode) -> None:
+        """Let a node have a process of its own from its next start on."""
+        if len(self.nodes) == 1:
+            return
+        self.end("its nodes get processes of their own", RETRY)
+        self.nodes.remove(node)
+        SimulatedProcess(self._broker, self._watcher, self._append_time).take(node)
+        self._broker.after(RETRY, node.process.start)
+
+    def pause(self) -> None:
+        """Stop the process, as SIGSTOP does."""
+        self._turns.pause()
+        self.link.cut(deaf=True)
+
+    def resume(self) -> None:
+        """Let it go on: what its timers wanted meanwhile comes first."""
+        self._turns.resume()
+        self.link.heal(deaf=True)
+
+    def over(self, node: SimulatedNode, role: NodeRole, error: Ended) -> None:
+        """Record that a node has ended by itself: others of its process go on."""
+        if is_orderly(error):
+            self._watcher.stopped(node, f"done: {error}", halted=True)
+        elif role.presence.replaced:
+            node.replaced, node.wanted = True, False
+            self._end_alone(node, "a newer process has taken its place", None)
+        elif isinstance(error, DiskFull):
+            self._end_alone(node, str(error), RETRY)
+        elif isinstance(error, Crashed):
+            self.end(str(error), node.restart_after)
+        elif isinstance(error, BEGINS_AGAIN):
+            self.end(str(error), RETRY)
+        else:
+            raise error
+
+    def _end_alone(self, node: SimulatedNode, why: str, restart_after: float | None) -> None:
+        if all(neighbour is node or neighbour.role is None for neighbour in self.nodes):
+            self.end(why, restart_after)
+            return
+        self._watcher.reached(Reached.ALONE)
+        self._gone(node, why)
+        if restart_after is not None:
+            self._broker.after(NOTICED, partial(self._start_again, node))
+
+    def _start_again(self, node: SimulatedNode) -> None:
+        if node.process is self and node.role is None and node.wanted and not self.starting:
+            self.end("its operator starts it again", 0.0)
+
+    def _gone(self, node: SimulatedNode, why: str) -> None:
+        node.role = None
+        self._watcher.stopped(node, why)
+
+    def _sending(self, senders: dict[str, SimulatedNode], topic: str, value: bytes) -> None:
+        node = senders.get(topic)
+        if node is not None:  # else a dead letter
+            self._watcher.sending(node, topic, value)
+
+    def _commit(self, append: Action) -> None:
+        self._under_way.append(append)
+
+        def finish() -> None:
+            if append in self._under_way:  # its process lives
+                self._under_way.remove(append)
+                append()
+
+        self._broker.after(self._append_time(), finish)

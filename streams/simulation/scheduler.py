@@ -7,10 +7,10 @@ from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, schedul
 from streams.local.mesh import MeshParts
 from streams.runtime.process import LogCut
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.turns import Action, Ended
-from streams.runtime.worlds import ProcessWorld, VirtualTurns, at_once
+from streams.runtime.turns import Ended
+from streams.runtime.worlds import ProcessWorld, at_once
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, Killed
+from streams.simulation.bus import FaultyBus, Killed, PausedTurns
 from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.link import Link
 from topology.scheduler import LeftOut
@@ -122,44 +122,6 @@ class SimulatedScheduler:
         else:
             self.wanted = False
             self.end(str(error))
-
-
-class PausedTurns(VirtualTurns):
-    """Turns of a process that may stand still; what is due meanwhile is done once it goes on."""
-
-    def __init__(self, broker: FaultyBroker) -> None:
-        super().__init__(broker)
-        self._paused = False
-        self._waiting: list[Action] = []
-
-    def pause(self) -> None:
-        """Do nothing from now on."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """Go on."""
-        self._paused = False
-        waiting, self._waiting = self._waiting, []
-        for action in waiting:
-            self._do(action)
-
-    def put(self, action: Action) -> None:
-        """Do `action` among the due deliveries."""
-        super().put(lambda: self._do(action))
-
-    def do(self, action: Action) -> None:
-        """Do `action` now: a delivery is a turn."""
-        self._do(action)
-
-    def after(self, seconds: float, action: Action) -> None:
-        """Do `action` after that much virtual time."""
-        super().after(seconds, lambda: self._do(action))
-
-    def _do(self, action: Action) -> None:
-        if self._paused:
-            self._waiting.append(action)
-        else:
-            action()
 
 
 class _Clock:

@@ -35,6 +35,10 @@ OWN = (None, None, Fraction(1, 2), Fraction(3, 2))
 ROUNDS = (8, 24)
 SIGNED, CLOCKED = 0.25, 0.2
 """The shares of histories whose messages are signed, and whose rounds follow a clock."""
+APPENDS = (0.0, 0.0, 0.02, 0.3)
+"""The longest seconds of an append."""
+HOSTED = 0.25
+"""The share of histories in which two nodes share a process."""
 EVENTS = 12
 """About the events of a node's round without faults."""
 SPARE = 24
@@ -46,7 +50,9 @@ class SimulationSetting:
     """The times, in seconds, and sizes of one history.
 
     `signed`: whether its messages are. `clocked`: whether its rounds follow a clock, as with slots by time.
-    `slow`: for how long a member that steps may hold the others.
+    `slow`: for how long a member that steps may hold the others, and a node its neighbours. `append_time`:
+    the longest append in another thread (0: appends are done in the turn). `hosted`: whether the first two
+    nodes share a process, in which appends are never done in the turn.
     """
 
     seed: int
@@ -58,6 +64,8 @@ class SimulationSetting:
     signed: bool
     clocked: bool
     slow: float
+    append_time: float
+    hosted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ class Stage:
         """Return the scene of a seed; of its faults only those in the places `keep`, if given."""
         random = generator("simulation", seed)
         names = self.names
+        threads = generator("threads", seed)
         horizon, learns = int(random.choice(HORIZONS)), LEARNS[int(random.integers(len(LEARNS)))]
         setting = SimulationSetting(
             seed,
@@ -114,6 +123,8 @@ class Stage:
             signed=bool(random.random() < SIGNED),
             clocked=bool(random.random() < CLOCKED),
             slow=float(random.choice([inf, inf, 0.3, 1.0])),
+            append_time=float(threads.choice(APPENDS)),
+            hosted=bool(threads.random() < HOSTED),
         )
         faults = drawn(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:
@@ -196,6 +207,7 @@ def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: SimulationSetting) 
         setting.round_timeout,
         agreed=mesh.settings.agreed_text,
         clock=SlotClock(0.0, setting.slot_time, horizon) if setting.clocked else None,
+        lag_limit=None if setting.slow == inf else setting.slow,
     )
     return signed(parts) if setting.signed else parts
 

@@ -1,7 +1,9 @@
 """Watches a simulated mesh: hands what happens to the oracle as plain values, and repeats steps for it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import count
+from typing import NamedTuple
 
 from nodes.learner import Learner
 from nodes.machine.events import Decided, Foreseen, Notice, Report, Scored
@@ -38,6 +40,13 @@ from streams.simulation.stage import Scene
 _QUIET = {Notice.DUPLICATE, Notice.STALE}
 
 
+class _Draws(NamedTuple):
+    """What a process has drawn for its next record, and the number of its draws by kind and round."""
+
+    drawn: list[tuple[str, int, float]]
+    numbers: Counter[tuple[str, int]]
+
+
 class Watch:
     """Translates the events of one history for its oracle."""
 
@@ -49,6 +58,7 @@ class Watch:
         self.oracle = Oracle(self.setup, self._repeated, history)
         self._processes: dict[SimulatedNode, WatchedProcess] = {}
         self._regrets: dict[WatchedProcess, LocalRegret] = {}
+        self._draws: dict[WatchedProcess, _Draws] = {}
         self._folders: dict[FaultyJournal, int] = {}
         self._numbers = count()
 
@@ -85,7 +95,6 @@ class Watch:
         start = Begun(node.name, self.folder(journal), generation, journal.instance, journal.carried, records)
         process = self._processes[node] = self.oracle.begun(start)
         self._repeated.secrets[process] = journal.secret()
-        self._scene.noise[node.name].drawn.clear()
         if any("joining as a new instance" in warning for warning in node.warnings):
             self.history.reached.add(Reached.RENEWED)
 
@@ -93,13 +102,22 @@ class Watch:
         """Record that a process has ended, or (`halted`) that its machine is done."""
         process = self._processes.get(node)
         self.history.note(node.name, "ends", why)
-        self._scene.noise[node.name].drawn.clear()
         if process is None:
             return
         if halted:
             self.oracle.halted(process)
         else:
+            self._draws.pop(process, None)
             self.oracle.ended(self._processes.pop(node))
+
+    def effect(self, node: SimulatedNode) -> None:
+        """Take that an effect follows: what was drawn for it is this process's, and not of another one's."""
+        noise = self._scene.noise[node.name]
+        if noise.drawn:
+            before = self._draws.get(self._processes[node])
+            earlier = [] if before is None else before.drawn
+            self._draws[self._processes[node]] = _Draws([*earlier, *noise.drawn], noise.draws.copy())
+            noise.drawn.clear()
 
     def wished(self, node: SimulatedNode, leave_from: int | None) -> None:
         """Record that a process has been told its owner's wish to leave."""
@@ -107,9 +125,14 @@ class Watch:
 
     def journalled(self, node: SimulatedNode, record: JournalRecord, secret: Secret | None) -> None:
         """Check a record that has become durable."""
-        process, draws = self._processes[node], self._scene.noise[node.name].drawn
-        self.oracle.durable(process, durable(record), draws)
-        draws.clear()
+        process, noise = self._processes[node], self._scene.noise[node.name]
+        newest = noise.draws  # of all processes: others may have drawn while this append was under way
+        draws = self._draws.pop(process, None) or _Draws([], newest)
+        noise.draws = draws.numbers
+        try:
+            self.oracle.durable(process, durable(record), draws.drawn)
+        finally:
+            noise.draws = newest
         self._repeated.secrets[process] = secret
 
     def sending(self, node: SimulatedNode, topic: str, value: bytes) -> None:
@@ -123,6 +146,10 @@ class Watch:
             self.history.reached.add(Reached.FORGED)
         elif refused.reason is not Reason.SECOND_VALUE:
             self.history.reached.add(Reached.POISON)
+
+    def reached(self, reached: Reached) -> None:
+        """Note it."""
+        self.history.reached.add(reached)
 
     def reported(self, node: SimulatedNode, report: Report) -> None:
         """Handle a report of a machine."""

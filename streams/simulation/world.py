@@ -14,7 +14,6 @@ from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
 from streams.simulation.watch import Watch
 from topology.keyed import generator
-from topology.scheduler import heartbeat_period
 
 MOST_EVENTS = 60_000
 """Events after which a history counts as one that never ends."""
@@ -37,17 +36,18 @@ class World:
         self.generation, (_, first) = next(iter(scene.files.items()))
         self.nodes = {name: self._node(name, self.new_journal()) for name in first.nodes}
         self.processes = list(self.nodes.values())
+        if setting.hosted:
+            host, guest, *_ = self.processes
+            host.process.take(guest)
         self.schedulers = [SimulatedScheduler("scheduler", first, self.broker, self.history, 1)]
         self._due = list(reversed(scene.faults))
-        self._period = heartbeat_period(setting.silence)
 
     def begin(self) -> None:
         """Start all processes."""
         for scheduler in self.schedulers:
             scheduler.start()
         for node in self.processes:
-            node.start()
-        self.broker.after(self._period, self._beat)
+            node.process.start()
 
     def advance(self) -> None:
         """Do the next event. Raises Violation if there is none, or there were too many."""
@@ -134,9 +134,9 @@ class World:
             new_id=self.new_id,
             watcher=self.watch,
             generation=self.generation,
+            append_time=self._append_time,
         )
 
-    def _beat(self) -> None:
-        for node in tuple(self.processes):
-            node.beat()
-        self.broker.after(self._period, self._beat)
+    def _append_time(self) -> float:
+        longest = self.scene.setting.append_time
+        return longest and longest * float(self.chance.random())

@@ -22,7 +22,7 @@ def without_users(file):
 
 def forge(mesh):
     """Write a second value for the newest round on every edge; return the number of topics."""
-    edges = {(source, name) for name, node in mesh.nodes.items() for source in node._edges}
+    edges = {(source, name) for name, node in mesh.nodes.items() for source in node._mesh.expected}
     topics = {mesh.parts.topics.edge(*edge): edge for edge in sorted(edges)}
     for edge in topics.values():
         lie(mesh, *edge)

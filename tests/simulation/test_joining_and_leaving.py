@@ -157,7 +157,7 @@ def test_a_node_with_an_old_file_goes_on_and_knows_what_it_lacks(tmp_path):
     mesh.mesh.scheduler.stop()
     mesh.mesh.scheduler = MemoryScheduler(parts, mesh.mesh.broker)
     mesh.go_on(EIGHT, 20)
-    assert {mesh.mesh.nodes[name].shell.generation for name in EIGHT} == {7}
+    assert {mesh.mesh.nodes[name].role.generation for name in EIGHT} == {7}
     assert mesh.stepped["a"] == list(range(1, mesh.last("a") + 1))
 
 

@@ -3,18 +3,17 @@
 import logging
 import tracemalloc
 from io import StringIO
-from itertools import count
 from math import inf
 
 import pytest
 
-from streams.codec import Reason, Refused
+from streams.codec import Reason
 from streams.codec.signatures import PLAIN
 from streams.live.node_watcher import NodeWatcher
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from streams.runtime.floods import DeadLetters
+from streams.runtime.floods import MOST
 from tests.simulation.test_absence import TIMES
 from tests.simulation.test_signed import Signed
 from tests.support.malformed import decoders, holds_releases, misplaced, variants
@@ -145,38 +144,29 @@ def bad_messages(file, good, *topics):
 
 
 def test_refusing_takes_a_node_no_memory(plain, quiet):
-    """With its counters, its log and its dead letters, as LiveNode has them."""
+    """With its counters, its log and its dead letters, as a process on a broker has them."""
     _, good = honest(plain)
     mesh = MemoryMesh(mesh_parts(plain, **TIMES), ignore)
-    edge, topology = mesh.parts.topics.edge("b", "a"), mesh.parts.topics.topology
-    sent, node, figures, seconds = (
-        bad_messages(plain, good, edge, topology),
-        mesh.nodes["a"],
-        metrics(),
-        count(),
-    )
-    watcher, written = NodeWatcher(quiet, figures, None, None), []
-    letters = DeadLetters(lambda letter: written.append(len(letter)), 2**20, lambda: next(seconds) // 20)
-
-    def refuse(topic, value, refused):
-        watcher.refused(refused.reason)
-        letters.write(topic, value, refused)
-
-    node._refuse = refuse
+    topics, node, figures = mesh.parts.topics, mesh.nodes["a"], metrics()
+    edge, topology = topics.edge("b", "a"), topics.topology
+    sent, letters, written = bad_messages(plain, good, edge, topology), topics.dead_letters("a"), []
+    node.stop()
+    node._told = watcher = NodeWatcher(quiet, figures, None, None)
     node.start()
+    (runner,) = node._host._runners
 
     def refuse_all():
         for number in range(EACH):
-            node.shell.release_read("b", number, sent[edge][number])
-            node.shell.plan_read(number, sent[topology][number])
+            mesh.broker.now += 0.05
+            for topic in (edge, topology):
+                runner.read(topic, number, sent[topic][number], inf)
         watcher.catch_up()
-        written.clear()
+        written[:] = [len(record.value) for record in mesh.broker.logs[letters].records]
+        mesh.broker.logs[letters].records.clear()
 
     assert grown(refuse_all) < 20_000
     assert refused_in(figures.shared) == 2 * EACH * ROUNDS_OF_BAD
-    refuse_all()
-    letters.write(edge, b"", Refused(Reason.LENGTH))
-    assert written
+    assert len(written) == EACH * 0.05 * MOST
 
 
 def test_refusing_takes_a_scheduler_no_memory(plain):

@@ -9,6 +9,7 @@ import pytest
 from streams.mesh.file import load
 from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.search import MeshStage, run
+from tests.simulation.test_standing_still import Planned
 
 MESH = Path(__file__).parent / "mesh.yaml"
 
@@ -36,8 +37,21 @@ def details(outcomes, what):
 def test_owners_leave_and_take_it_back_and_every_rule_holds(stage):
     outcomes = histories(stage, FaultKind.LEAVES)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
-    ends = details(outcomes, "ends")
-    assert any("has left, as asked" in detail for detail in ends)
+    assert any("has left, as asked" in detail for detail in details(outcomes, "ends"))
+
+
+def test_a_node_that_has_left_is_let_in_again(stage):
+    """The owner of a lets it leave early, and come back once it has left."""
+    leaves = InjectedFault(60, FaultKind.LEAVES, "a", 0.5, 1)
+    scenes = (stage.scene(seed) for seed in range(100))
+    seeds = [
+        scene.setting.seed for scene in scenes if scene.setting.rounds > 20 and not scene.setting.clocked
+    ]
+    ends = []
+    for seed in seeds[:4]:
+        outcome = run(Planned(leaves), seed)
+        assert outcome.violation is None
+        ends += [line.detail for line in outcome.history.lines if line.what == "ends"]
     assert any("its owner lets it come back" in detail for detail in ends)
 
 

@@ -1,21 +1,21 @@
 """Bugs planted in the real code: each is found within 500 histories."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nodes.machine import phases
-from nodes.machine.events import Notice, ReleaseArrived, SendRelease
+from nodes.machine.events import Notice, SendRelease
 from nodes.machine.history import History, InEdge
 from nodes.machine.machine import NodeMachine
 from nodes.machine.phases import ACTIONS, Phase
 from nodes.machine.state import NodeState
 from nodes.regret import LocalRegret
-from streams.codec import decode_release
 from streams.codec.signatures import SignedEnvelope
-from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
 from streams.runtime.deadlines import Deadlines
+from streams.runtime.runner import Runner
 from streams.simulation.search import MeshStage, search
 from topology.lag import Lag
 from topology.progress import Claims
@@ -126,10 +126,20 @@ def progress_believed_without_bound(patch):
 
 
 def poison_that_ends_a_reader(patch):
-    def read(self, source, offset, value):
-        self._handle(ReleaseArrived(decode_release(value, self._expected[source]), offset))
+    def take(self, topic, arrived):
+        self._events.extend(self.role.decode[topic](arrived))
+        self._go_on()
 
-    patch.setattr(NodeShell, "release_read", read)
+    patch.setattr(Runner, "_take", take)
+
+
+def send_before_the_append_is_done(patch):
+    """Each append is begun, and what follows goes out meanwhile."""
+
+    def keep(self, keep, effect):
+        self._world.commits(partial(keep, effect)) if self._world.commits else keep(effect)
+
+    patch.setattr(Runner, "_keep", keep)
 
 
 def stuck_member_waited_for(patch):
@@ -156,6 +166,7 @@ BUGS = {
     correction_twice: "twice, or for nothing",
     progress_believed_without_bound: "is far ahead",
     poison_that_ends_a_reader: "Refused",
+    send_before_the_append_is_done: "before its journal",
     stuck_member_waited_for: "it does not go on",
     signatures_believed: "no two values for a round are on the edge",
     regret_of_the_wrong_sign: "is not that of its journal",

@@ -97,7 +97,7 @@ class Mesh:
     def second(self, name, journal):
         """Start another process of the node, on that journal, beside the one that runs; return the older."""
         older, node = self.nodes[name], copy.copy(self.nodes[name])
-        node.journal, node.warnings, node.shell, node.replaced = journal, [], None, False
+        node.journal, node.warnings, node.role, node.replaced = journal, [], None, False
         self.nodes[name] = node
         node.start()
         return older
@@ -186,7 +186,7 @@ def test_of_two_processes_on_copies_of_one_folder_the_newest_goes_on(file, seeds
         older = mesh.second(name, journal)
         mesh.finish()
         assert older.replaced
-        assert older.shell is None
+        assert older.role is None
         assert not mesh.nodes[name].replaced
         assert mesh.nodes[name].halted
 

@@ -53,8 +53,8 @@ class Signed(Watched):
 
     def edges(self):
         """The source of each topic of releases."""
-        names = self.mesh.nodes
-        return {self.topics.edge(source, name): source for name in names for source in names[name]._edges}
+        edges = [(source, name) for name, node in self.mesh.nodes.items() for source in node._mesh.expected]
+        return {self.topics.edge(source, name): source for source, name in edges}
 
     def values(self):
         """Each node's releases by round, whoever wrote them, that its own envelope takes."""

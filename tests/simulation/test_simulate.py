@@ -23,6 +23,7 @@ from tests.streams.mesh.test_dynamics import MOVING
 from tests.support.meshes import changed, loaded
 
 MESH = Path(__file__).parent / "mesh.yaml"
+MANY = 100
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +189,13 @@ def test_a_send_overtakes_none_that_is_due_at_the_same_moment():
     broker.calm()
     broker.run()
     assert [stored.value for stored in broker.logs["plans"].records] == [b"1", b"2", b"3"]
+
+
+def test_processes_die_during_an_append_and_of_two_nodes_of_a_process_one_ends_and_the_other_goes_on():
+    reached = set()
+    for outcome in search(MeshStage(load(MESH)), range(MANY)):
+        assert outcome.violation is None
+        reached |= outcome.history.reached
+        if {Reached.APPEND, Reached.ALONE} <= reached:
+            return
+    pytest.fail(f"in {MANY} histories only {', '.join(sorted(reached))}")

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from streams.live.data.streams import DataStreams
-from streams.live.live_nodes import LiveNodes
+from streams.runtime.runner import Host
 from tests.support.forked import Forked, command
 
 FAULT = "fault"
@@ -24,8 +24,8 @@ def plant(folder, fault):
 
 
 def _loop():
-    nodes, *_ = _parts["node"]
-    nodes._loop.put(lambda: time.sleep(FOREVER))
+    _, loop, *_ = _parts["node"]
+    loop.put(lambda: time.sleep(FOREVER))
 
 
 def _stream():
@@ -39,8 +39,8 @@ def _records():
 
 
 def _reader():
-    nodes, *_ = _parts["node"]
-    nodes._reader._between = sys.exit  # what ends a thread, and nobody catches
+    host, *_ = _parts["node"]
+    host.reader._between = sys.exit  # what ends a thread, and nobody catches
 
 
 FAULTS = {
@@ -75,7 +75,7 @@ def _look():
 
 def _command(*given):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _remember(LiveNodes, "run", "node")
+    _remember(Host, "run", "node")
     _remember(DataStreams, "_turn", "data")
     threading.Thread(target=_look, daemon=True).start()
     command(*given)

@@ -221,24 +221,37 @@ class Steps:
         decision: HandedDecision,
         row: Row,
     ) -> list[Term]:
-        """Return the sources that count with their values: the first ones that stood on their edges."""
+        """Return the sources that count with their values: the first ones that stood on their edges.
+
+        Evidence against some may have come after the decision, and before the step that tells of it.
+        """
         name, edges = process.name, self._setup.files[process.begun.generation].edges
         silent, distrusted = (
             {silent_source.source for silent_source in record.given_up},
             set(record.distrusted),
         )
         counted = [entry for entry in row if entry[0].name not in silent and (entry[0].name, name) in edges]
-        trusted = [entry for entry in counted if (entry[0].name, entry[0].instance) not in distrusted]
-        counted = counted if len(counted) == len(decision.heard) else trusted
-        if len(counted) != len(decision.heard):
+        doubted = [entry for entry in counted if (entry[0].name, entry[0].instance) in distrusted]
+        missing = len(counted) - len(decision.heard)
+        if not 0 <= missing <= len(doubted):
             raise Violation(
                 f"{name} has heard {len(decision.heard)} of {len(row)} sources in {record.stepped}"
             )
-        for (source, _), value in zip(counted, decision.heard, strict=True):
-            if not self._edges.may_be_heard((source.name, name, record.stepped, source.instance), value):
-                text = "is not the first that stood on the edge"
-                raise Violation(f"the release of {source.name} that {name} took in {record.stepped} {text}")
-        return [(member.name, w, value) for (member, w), value in zip(counted, decision.heard, strict=True)]
+        wrong: list[str] = []
+        for left_out in combinations(doubted, missing):
+            entries = [entry for entry in counted if entry not in left_out]
+            terms = [(*entry, value) for entry, value in zip(entries, decision.heard, strict=True)]
+            wrong = [
+                source.name for source, _, value in terms if not self._stood(name, source, record, value)
+            ]
+            if not wrong:
+                return [(source.name, weight, value) for source, weight, value in terms]
+        text = "is not the first that stood on the edge"
+        raise Violation(f"the release of {wrong[0]} that {name} took in {record.stepped} {text}")
+
+    def _stood(self, name: str, source: ReadMember, record: Durable, value: FloatArray) -> bool:
+        """Return whether the source's release of the stepped round stood first on its edge to the node."""
+        return self._edges.may_be_heard((source.name, name, record.stepped, source.instance), value)
 
     def _check_given_up(self, name: str, record: Durable, row: Row) -> None:
         """Check that what is given up is of the plan: its life, and its weight."""

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_heartbeat
-from streams.live.node_shell import NodeShell, Ports
-from streams.live.start import Starter
+from streams.live.node_role import NodeRole
 from streams.local.run import mesh_parts
+from streams.runtime.worlds import at_once
 from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, counted_ids, loaded
 from topology.plans import Heartbeat
@@ -20,31 +20,28 @@ class Processes:
     def __init__(self, parts):
         self.parts, self.progress = parts, parts.topics.progress("a")
         self.bus, self.new_id = MemoryBus(MemoryBroker(parts.all_topics, None)), counted_ids()
-        self.shells, self.firsts = [], []
+        self.presences = []
 
     def start(self):
         """Start one more: it says hello, and reads what was said before."""
         around, learner = self.parts.surroundings("a"), self.parts.nodes["a"].learner
         journal = MemoryJournal(self.new_id(), self.parts.horizon)
-        start = Starter("a", journal, around, self.bus, self.new_id, True, self.ignore, None).start(
-            lambda question: question()
-        )
-        ports = Ports(*[self.ignore] * 7)
-        self.shells.append(NodeShell(start, learner, journal, around, ports))
-        self.firsts.append(start.offsets[self.progress])
+        role = NodeRole("a", learner, journal, around, self.new_id, self.ignore)
+        role.recover(self.bus, at_once)
+        self.presences.append(role.presence)
 
     def hello(self, number):
         """Let one of them say hello once more."""
-        who = self.shells[number].machine.identity
+        who = self.presences[number].who
         beat = Heartbeat(who.run, "a", who.instance, who.boot, 0, hello=True)
         self.bus.send(self.progress, encode_heartbeat(beat, self.parts.digest))
 
     def told(self):
         """Hand on to each what was said since it began; return who has found that it was replaced."""
-        for shell, first in zip(self.shells, self.firsts, strict=True):
-            for offset, value in enumerate(self.bus.read(self.progress, first), first):
-                shell.own_beat_read(offset, value)
-        return [shell.replaced for shell in self.shells]
+        for presence in self.presences:
+            for offset, value in enumerate(self.bus.read(self.progress, presence.first), presence.first):
+                presence.read(offset, value)
+        return [presence.replaced for presence in self.presences]
 
     def ignore(self, *_):
         """Do nothing."""

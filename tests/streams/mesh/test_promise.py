@@ -9,7 +9,7 @@ import pytest
 from nodes.protocol import Identity
 from streams.live.hosted_node import HostedNode
 from streams.live.spend import NodeOptions
-from streams.live.start import MeshStart
+from streams.live.start import NodeStart
 from streams.mesh.file import load
 from streams.state.journal import open_journal
 from tests.support.commands import Commands
@@ -56,7 +56,7 @@ def logged(file, state, caplog):
     caplog.set_level(logging.INFO)
     node = HostedNode(file, "a", NodeOptions(state))
     with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as node.journal:
-        node.start = MeshStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ())
+        node.start = NodeStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ())
         node.say()
     return caplog.messages
 

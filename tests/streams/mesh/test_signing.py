@@ -149,7 +149,7 @@ def test_without_signatures_the_library_of_keys_is_not_loaded(tmp_path):
     code = (
         "import sys; from pathlib import Path; from streams.mesh.file import load;"
         f"load(Path({str(path)!r})).resolved.node('a').surroundings;"
-        "import streams.live.node_shell, streams.live.scheduler_role, streams.local.mesh;"
+        "import streams.live.node_role, streams.live.scheduler_role, streams.local.mesh;"
         "sys.exit(any(name.split('.')[0] == 'cryptography' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

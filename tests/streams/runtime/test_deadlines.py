@@ -120,7 +120,7 @@ def test_a_cancelled_or_replaced_deadline_does_not_pass(case):
 class Ended:
     """A patience that ends when the test says so."""
 
-    ended = False
+    ended, left = False, 0.0
 
 
 def test_where_patience_has_ended_it_passes_but_still_reads_to_the_end():

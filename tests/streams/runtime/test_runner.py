@@ -7,7 +7,7 @@ import pytest
 from nodes.protocol import DeadlinePassed, Halt, Identity, StartDeadline
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Reason, Refused, decode_dead_letter
-from streams.runtime.deadlines import FetchClock
+from streams.runtime.deadlines import FetchClock, Patience
 from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit
 from streams.runtime.runner import BadMessage, Host, Role, Runner
@@ -345,3 +345,56 @@ def test_an_event_from_outside_is_handled_in_a_turn_and_none_after_the_end():
     assert list(processes.ended) == ["a"]
     processes.runners["a"].handle(b"two")
     assert processes.log("echoes.a") == [b"one"]
+
+
+def test_an_effect_that_settles_cancels_the_deadline():
+    processes = Processes()
+    settled = []
+    processes.start(
+        "a",
+        peers=("words",),
+        timeout=1.0,
+        beat=0.5,
+        settles=(Think,),
+        report={Think: settled.append},
+        later={},
+    )
+    for word in (b"wait", b"think"):
+        processes.bus.send("words", word)
+    while processes.broker.now < 5.0:
+        assert processes.broker.deliver()
+    assert settled == [Think(b"think")]
+    assert processes.log("echoes.a") == [b"wait"]
+
+
+class Held:
+    """A machine that waits for a few slow peers."""
+
+    held, done = True, False
+
+
+def test_patience_is_counted_in_turns_and_ends_a_deadline_early():
+    processes = Processes()
+    clock = FetchClock(lambda: processes.broker.now)
+    patience = Patience(2.0, clock.now, Held())
+    processes.start("a", peers=("words",), timeout=60.0, beat=0.5, clock=clock, patience=patience)
+    processes.bus.send("words", b"wait")
+    while len(processes.log("echoes.a")) < 2:
+        assert processes.broker.deliver()
+        assert processes.broker.now < 9
+    assert 2.0 <= processes.broker.now < 2.5
+
+
+def test_what_the_recovery_has_refused_is_kept_and_who_asks_is_told_of_turns_and_acknowledgements():
+    processes, refused, calls = Processes(), [], []
+    bad = BadMessage("words", b"old", Refused(Reason.MALFORMED, "broken"))
+    processes.start(
+        "a",
+        refusals=[bad],
+        refused=lambda topic, why: refused.append((topic, why.reason)),
+        before=lambda: calls.append("turn"),
+        acknowledged=lambda: calls.append("acknowledged"),
+    )
+    processes.say(b"one")
+    assert (refused, len(processes.log("letters"))) == ([("words", Reason.MALFORMED)], 1)
+    assert calls == ["turn", "turn", "acknowledged"]  # its start, and a word that it repeats
