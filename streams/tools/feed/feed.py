@@ -1,26 +1,24 @@
 """Feeds a source to a node's data topic."""
 
+import logging
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
-from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from streams.bus.connection import PATIENCE, admin_settings
-from streams.bus.errors import denied
+from streams.bus import connection
+from streams.bus.errors import denied, is_denial
 from streams.bus.preflight import preflight
 from streams.bus.rights import feeder
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import feeder_user
-from streams.records.faults import FaultCounts
+from streams.records.faults import Fault, FaultCounts
 from streams.runtime.kafka import reached
 from streams.runtime.process import ProcessStopped, Stop, retry_until_reachable
 from streams.terminal.progress_bars import shown
@@ -30,31 +28,35 @@ from streams.tools.feed.lines import BYTES, Line, Lines, digest, encode_letter, 
 from streams.tools.feed.pace import FeedFailed, Interruptible, Pace, most_ahead
 from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic, feed_topic
 
-# Writes lines to a data topic with kafka-python: in order, each once, and without gaps.
+# Writes lines to a data topic: in order, each once, and without gaps.
+#
+# Not by the bus's sender: it sends a refused record again, behind those that were sent after it.
 
 WINDOW = 10_000
-"""Largest number of records on their way, as kafka-python has no limit. No letter is further behind."""
+"""Largest number of records on their way. No letter is further behind."""
+Arrived = Callable[[KafkaError | None, Message], None]
+"""Takes the report on a record."""
 QUIET = 5.0
 """Seconds without an acknowledgement before the broker is probed."""
+_SILENT = logging.getLogger("mirrormesh.feed.client")
+_SILENT.disabled = True  # a feed says in its own line what is wrong
 NO_TIME = -1
 """Kafka's timestamp for a record without a time: it is in no slot."""
-_STEP = 0.005
-_FLUSH = 1.0  # with the three seconds of a probe less than five
+_STEP = 0.05
+_SERVED = 0.02  # reports and signals are looked at this often while lines are sent
+_FLUSH = 1.0  # twice, and with the three seconds of a probe, at most five
+_LONGEST = 8 * 2**20  # no limit by the client: letters are longer than records
 
 
 def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any]:
-    """Return the settings of a feed's producer."""
-    return admin_settings(broker) | {
-        "enable_idempotence": True,  # one batch at a time is on its way, and is stored once
-        "acks": "all",
-        "delivery_timeout_ms": 2**31 - 1,  # giving up a batch would leave a gap
-        "linger_ms": 5,
-        "batch_size": min(65_536, topic.largest),
-        "max_request_size": 8 * 2**20,  # no limit by the client: letters are longer than records
-        "max_block_ms": int(1000 * PATIENCE),
-        "reconnect_backoff_max_ms": 500,
-        "allow_auto_create_topics": False,
-        "metrics_enabled": False,
+    """Return the settings of a feed's producer: an idempotent one, which gives up no batch."""
+    return connection.producer_settings(broker, _LONGEST, linger=5) | {
+        "enable.gapless.guarantee": True,  # nothing is sent after a record that the broker refuses
+        "max.in.flight.requests.per.connection": 1,  # nor is anything on its way then
+        "batch.size": min(65_536, topic.largest),
+        # A broker that is slow to tell of a topic is waited for; `preflight` says if it has gone
+        "topic.metadata.propagation.max.ms": 3_600_000,
+        "log_level": 0,
     }
 
 
@@ -74,30 +76,42 @@ class Writer:
         self._waiting = Interruptible(stop)
         self.sent = self.acknowledged = 0
         self.counts = FaultCounts()
+        self._bad = deque[tuple[int, Fault]]()  # (line, fault) of those on their way
+        self._line = topic.line  # the last one acknowledged
         self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
         self._posted = self._delivered = 0  # bytes of letters
         self._failure: FeedFailed | None = None
-        self._heard = time.monotonic()
+        self._closed = False
+        self._heard = self._served = time.monotonic()
         try:
-            self._producer = KafkaProducer(**producer_settings(broker, topic))
-        except KafkaError as error:
-            raise FeedFailed(f"{broker.servers}: {error}") from None
+            settings = producer_settings(broker, topic) | {"error_cb": self._note}
+            self._producer = Producer(settings, logger=_SILENT)
+        except KafkaException as error:
+            raise FeedFailed(f"{broker.servers}: {error.args[0].str()}") from None
 
     def put(self, line: Line) -> None:
         """Write a line; a bad one becomes an empty record and a dead letter. Raises ProcessStopped, BusError.
 
         Records do not wait for letters: otherwise a record's arrival time would depend on its content.
         """
-        self.tend()
-        self._until(lambda: self.sent - self.acknowledged < WINDOW)
-        self._until(lambda: not self._letters or self._letters[0][0] > line.number - WINDOW)
-        timestamp = _milliseconds(line) if self._topic.timed else None
-        value = line.value if line.bad is None else b""
-        headers = [(LINE, b"%d" % line.number), (MARK, line.mark)]
-        future = self._send(self._topic.name, value, headers=headers, timestamp_ms=timestamp, partition=0)
+        if self._failure is not None or time.monotonic() - self._served > _SERVED:
+            self.tend()
+        if self.sent - self.acknowledged >= WINDOW:
+            self._until(lambda: self.sent - self.acknowledged < WINDOW)
+        if self._letters:
+            self._until(lambda: not self._letters or self._letters[0][0] > line.number - WINDOW)
+        if self.sent == self.acknowledged:
+            self._line = line.number - 1
+        if line.bad is not None:
+            self._bad.append((line.number, line.bad))
+        self._send(
+            self._topic.name,
+            line.value if line.bad is None else b"",
+            self._arrived,
+            headers=[(LINE, b"%d" % line.number), (MARK, line.mark)],
+            timestamp=_milliseconds(line) if self._topic.timed else 0,  # 0: now
+        )
         self.sent += 1
-        future.add_callback(partial(self._arrived, line))
-        future.add_errback(partial(self._refused, self._topic.name))
         if line.bad is not None and digest(letter := encode_letter(line)) not in self._topic.lettered:
             self._put_letter(line.number, letter)
 
@@ -109,6 +123,7 @@ class Writer:
 
     def sleep(self, seconds: float) -> None:
         """Wait, and report it if the broker is away. Raises ProcessStopped, BusError."""
+        self.tend()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._waiting.sleep(min(left, 1.0))
@@ -119,7 +134,11 @@ class Writer:
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
-        """Raise the failure, if any; wait for a broker that has long been silent. Raises ProcessStopped."""
+        """Take reports and raise the failure, if any; wait for a broker that has long been silent.
+
+        Raises ProcessStopped.
+        """
+        self._serve(0.0)
         if self._failure is not None:
             raise self._failure
         if self.acknowledged == self.sent and not self._letters:
@@ -129,20 +148,19 @@ class Writer:
 
     def close(self) -> None:
         """Disconnect, after a moment for records on their way; those not acknowledged are dropped."""
-        with suppress(KafkaError):
-            self._producer.flush(_FLUSH)
-        self._stop_sending()
-        with suppress(KafkaError):
-            self._producer.close(_FLUSH)
+        self._flush()
+        self._drop_waiting()
+        self._flush()  # what a broker may have stored is counted
+        self._closed = True
+        self._producer.purge()
+        self._producer.close()
 
     def _put_letter(self, number: int, letter: bytes) -> None:
         size = len(letter)
         self._until(lambda: not self._letters or self._posted - self._delivered + size <= BYTES)
         self._letters.append((number, size))
         self._posted += size
-        future = self._send(self._topic.letters, letter, partition=0)
-        future.add_callback(self._letter_arrived)
-        future.add_errback(partial(self._refused, self._topic.letters))
+        self._send(self._topic.letters, letter, self._letter_arrived)
 
     def _wait_for_broker(self) -> None:
         reached(self._broker, self._stop)
@@ -152,53 +170,91 @@ class Writer:
         )
         self._heard = time.monotonic()
 
-    def _send(self, topic: str, value: bytes, **more: Any) -> Any:
+    def _send(self, topic: str, value: bytes, arrived: Arrived, **more: Any) -> None:
         while True:
             try:
-                return self._producer.send(topic, value, **more)
-            except KafkaTimeoutError:  # the client did not take it
-                self._wait_for_broker()
-            except KafkaError as error:
-                raise self._failure or self._failed(topic, error) from None
+                return self._producer.produce(topic, value, partition=0, on_delivery=arrived, **more)
+            except BufferError:  # the client's memory is full
+                self._serve(_STEP)
+                self._interrupted()
+                self.tend()
+            except KafkaException as error:
+                self._serve(0.0)  # after a refusal that says why, and the error here does not
+                raise self._failure or self._failed(topic, error.args[0]) from None
 
     def _until(self, done: Callable[[], bool]) -> None:
         while not done():
-            self._waiting.sleep(_STEP)
+            self._serve(_STEP)
+            if done():
+                return
+            self._interrupted()
             self.tend()
 
-    def _arrived(self, line: Line, metadata: Any) -> None:  # in kafka-python's thread, as the next three
-        if metadata.offset not in {line.number - 1, -1}:  # -1: it was stored before
-            text = f"line {line.number:,} became its record {metadata.offset + 1:,}"
+    def _interrupted(self) -> None:
+        """Raise ProcessStopped after a signal."""
+        self._waiting.sleep(0.0)
+
+    def _serve(self, seconds: float) -> None:
+        """Take the reports that are there, waiting up to `seconds` for one."""
+        self._served = time.monotonic()
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:  # a fatal one
+            self._fail(self._failed(self._topic.name, error.args[0]))
+
+    def _note(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fail(self._failed(self._topic.name, error))
+
+    def _flush(self) -> None:
+        end = time.monotonic() + _FLUSH
+        while len(self._producer) and (left := end - time.monotonic()) > 0:
+            self._serve(left)
+
+    def _arrived(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused(self._topic.name, error)
+            return
+        # One partition, and nothing behind a refused record: reports come in the order of the lines.
+        self._line += 1
+        offset = message.offset()
+        if offset != self._line - 1 and offset is not None and offset >= 0:  # else it was stored before
+            text = f"line {self._line:,} became its record {offset + 1:,}"
             self._fail(FeedFailed(f"{self._topic.name}: {text}: others write to it: {ANEW}"))
         self.acknowledged += 1
-        self.counts.add(line.bad)
-        self._heard = time.monotonic()
+        fault = self._bad.popleft()[1] if self._bad and self._bad[0][0] == self._line else None
+        self.counts.add(fault)
+        self._heard = self._served
 
-    def _letter_arrived(self, _: Any) -> None:
+    def _letter_arrived(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._refused(self._topic.letters, error)
+            return
         self._delivered += self._letters.popleft()[1]  # they go to one partition, so they arrive in order
-        self._heard = time.monotonic()
+        self._heard = self._served
 
-    def _refused(self, topic: str, error: Exception) -> None:
-        self._fail(self._failed(topic, error))
+    def _refused(self, topic: str, error: KafkaError) -> None:
+        if not self._closed and error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 # librdkafka's name
+            self._fail(self._failed(topic, error))
 
     def _fail(self, failure: FeedFailed) -> None:
         if self._failure is None:
             self._failure = failure
-            self._stop_sending()
+            self._drop_waiting()
 
-    def _failed(self, topic: str, error: Exception) -> FeedFailed:
-        if isinstance(error, TopicAuthorizationFailedError):
+    def _failed(self, topic: str, error: KafkaError) -> FeedFailed:
+        if is_denial(error):
             return FeedFailed(str(denied(self._broker.servers, topic, "write", feeder_user(self._node))))
-        return FeedFailed(f"{self._broker.servers}: {topic}: {error}")
+        return FeedFailed(f"{self._broker.servers}: {topic}: {error.str()}")
 
-    def _stop_sending(self) -> None:
-        # The public close() would first send waiting records, and so leave a gap after a lost one.
-        self._producer._sender.force_close()  # noqa: SLF001 # see above
+    def _drop_waiting(self) -> None:
+        self._producer.purge(in_queue=True, in_flight=False, blocking=False)
 
 
 def _milliseconds(line: Line) -> int:
     """Return Kafka's timestamp, rounded down so that the record stays in its slot."""
-    return NO_TIME if line.timestamp is None else round(line.timestamp * 1e6) // 1000
+    # 0 would be now, for the client: a record of 1970's first millisecond is a millisecond late
+    return NO_TIME if line.timestamp is None else max(1, round(line.timestamp * 1e6) // 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +307,9 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
         writer.put_again(letters)
         with shown(source.most) as tell:
             for line in _before_end(lines, left, waiting):
-                writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
+                delay = pace.delay(line.timestamp, time.time(), time.monotonic())
+                if delay > 0.0:
+                    writer.sleep(delay)
                 writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
                 tell(topic.line + writer.acknowledged, writer.counts.malformed)
             writer.finish()

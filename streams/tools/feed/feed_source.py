@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
+from pathlib import Path
 
 from nodes.machine.time_slots import TimeSlots
 from streams.mesh.file import MeshFile
@@ -12,7 +13,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
-from streams.records.record import RawRecord, moved
+from streams.records.record import CHUNK, RawRecord, moved
 from streams.records.sources import Source, check_source, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
@@ -44,7 +45,8 @@ class Opened:
     `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
     `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
     in order of time, so none may wait for its time and hold up others. `piped`: from standard input. `shift`:
-    the seconds that have been added to each time.
+    the seconds that have been added to each time. `ahead`: how many records may be read before the first of
+    them is sent: of what may wait for its writer, one.
     """
 
     source: Source
@@ -54,6 +56,7 @@ class Opened:
     live: bool = False
     piped: bool = False
     shift: float = 0.0
+    ahead: int = 1
 
 
 def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
@@ -95,7 +98,8 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     if timed and not live:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
     shift = wanted.shift or _shift(file, settings)
-    return Opened(source, timed or wanted.timestamps, most, read, live, piped, shift)
+    ahead = CHUNK if Path(getattr(settings, "path", None) or "-").is_file() else 1
+    return Opened(source, timed or wanted.timestamps, most, read, live, piped, shift, ahead)
 
 
 def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None = None) -> None:

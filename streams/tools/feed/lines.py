@@ -9,8 +9,10 @@ import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple
 
+from streams.mesh.errors import MeshFileError
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
@@ -40,6 +42,9 @@ class Lines(Iterator[Line]):
     def __init__(self, opened: Opened, largest: int) -> None:
         self._records, self._decoder = opened.source.records, opened.source.decoder
         self._timed, self._time_of, self._largest = opened.timed, opened.time_of, largest
+        self._ahead = opened.ahead
+        self._next = deque[tuple[RawRecord, bool]]()  # with whether it surely decodes
+        self._broken: MeshFileError | None = None
         self._read = 0
         shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never holds two of them
         self._hash = hashlib.blake2b(shift, digest_size=8)
@@ -55,26 +60,47 @@ class Lines(Iterator[Line]):
 
     def __next__(self) -> Line:
         """Return the next line."""
-        record = next(self._records)
+        if not self._next:
+            self._read_ahead()
+        record, decodes = self._next.popleft()
         self._note(record)
         timestamp = self._timestamp(record) if self._timed else None
-        bad = self._wrong_with(record.value, timestamp)
+        bad = self._wrong_with(record.value, timestamp, decodes=decodes)
         return Line(self._read, record.value, timestamp, self._hash.digest(), bad)
+
+    def _read_ahead(self) -> None:
+        """Read the next records. Raises StopIteration, or what the source raised after those before it."""
+        records = list[RawRecord]()
+        try:
+            if self._broken is not None:
+                raise self._broken
+            records.extend(islice(self._records, self._ahead))
+        except MeshFileError as error:
+            if not records:
+                raise
+            self._broken = error
+        if not records:
+            raise StopIteration
+        decoder, decode = self._decoder, False
+        if isinstance(decoder, SchemaDecoder):
+            arrays = decoder.at_once([record.value for record in records])
+            decode = arrays is not None and arrays[1] is not None
+        self._next.extend((record, decode) for record in records)
 
     def _note(self, record: RawRecord) -> None:
         self._read += 1
-        self._hash.update(len(record.value).to_bytes(4, "little"))  # separates records
-        self._hash.update(record.value)
+        # the length separates records
+        self._hash.update(len(record.value).to_bytes(4, "little") + record.value)
 
     def _timestamp(self, record: RawRecord) -> float | None:
         timestamp = record.timestamp if self._time_of is None else self._time_of(record.value)
         return timestamp if timestamp is not None and 0.0 <= timestamp < FURTHEST else None
 
-    def _wrong_with(self, value: bytes, timestamp: float | None) -> Fault | None:
+    def _wrong_with(self, value: bytes, timestamp: float | None, *, decodes: bool) -> Fault | None:
         decoder = self._decoder
         if len(value) > self._largest:
             return Fault(None, f"longer than {self._largest:,} bytes, the most that the topic takes")
-        if decoder.decode(value) is None:
+        if not decodes and decoder.decode(value) is None:
             return decoder.fault(value)
         if self._timed and timestamp is None:
             fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None

@@ -3,6 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from streams.mesh.errors import MeshFileError
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
 from streams.records.sources import Source
@@ -101,3 +104,47 @@ def test_a_letter_says_which_line_and_why_and_holds_it():
 def test_lines_that_were_fed_with_another_shift_are_others():
     marks = {next(lines([b"5"], shift=shift)).mark for shift in (0.0, 60.0, 61.0)}
     assert len(marks) == 3
+
+
+SCHEMA = SchemaSettings.model_validate({"features": {"x": "number"}, "label": {"column": "y"}})
+NUMBER_LINES = [b"%d,%d" % (k, k % 3) for k in range(600)]
+
+
+def read_ahead(values, ahead):
+    """The lines of a source of which so many are read before the first is sent."""
+    source = Source(map(RawRecord, values), SchemaDecoder(SCHEMA, CsvFields(("x", "y"))))
+    return Lines(Opened(source, timed=False, most=None, time_of=None, ahead=ahead), 9)
+
+
+def test_lines_that_are_read_together_are_those_read_one_by_one():
+    values = list(NUMBER_LINES)
+    values[300], values[310], values[599] = b"x,1", b"1,2,3,4,5,6", b""
+    together, one_by_one = list(read_ahead(values, 256)), list(read_ahead(values, 1))
+    assert together == one_by_one
+    assert [line.number for line in together if line.bad is not None] == [301, 311, 600]
+    skipped = read_ahead(values, 256)
+    assert skipped.skip(280) == together[279].mark
+    assert list(skipped) == together[280:]
+
+
+def test_what_stands_before_a_damaged_place_is_fed():
+    def damaged():
+        yield from NUMBER_LINES[:300]
+        raise MeshFileError(["cannot be read"])
+
+    lines, numbers = read_ahead(damaged(), 256), []
+    with pytest.raises(MeshFileError, match="cannot be read"):
+        numbers.extend(line.number for line in lines)
+    assert numbers == list(range(1, 301))
+
+
+def test_no_record_of_a_pipe_waits_for_the_next():
+    asked = []
+
+    def piped():
+        for value in NUMBER_LINES:
+            asked.append(value)
+            yield value
+
+    lines = read_ahead(piped(), 1)
+    assert [next(lines).number, next(lines).number, len(asked)] == [1, 2, 2]
