@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from nodes.engine import Engine, Step
     from nodes.losses.check_loss import check_loss
     from nodes.values import Observations
+    from streams.ledger import Promise, promise
     from streams.local.recorder import NodeHistory
     from streams.local.run import Outcome, run
     from streams.local.star_outcome import CollaborationOutcome
     from streams.local.summary import Summary
     from streams.mesh.errors import MeshFileError
     from streams.mesh.examples import example_mesh, examples
-    from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration, promise
+    from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration
     from streams.mesh.model_file import Model, read_model
     from streams.public.account import Account
     from streams.public.owner_account import OwnerAccount
@@ -38,6 +39,7 @@ __all__ = [
     "Outcome",
     "OwnerAccount",
     "PredictionWriter",
+    "Promise",
     "Step",
     "Summary",
     "Worth",
@@ -60,13 +62,14 @@ _MODULES = {
     "nodes.engine": ("Engine", "Step"),
     "nodes.losses.check_loss": ("check_loss",),
     "nodes.values": ("Observations",),
+    "streams.ledger": ("Promise", "promise"),
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome", "run"),
     "streams.local.star_outcome": ("CollaborationOutcome",),
     "streams.local.summary": ("Summary",),
     "streams.mesh.errors": ("MeshFileError",),
     "streams.mesh.examples": ("example_mesh", "examples"),
-    "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration", "promise"),
+    "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration"),
     "streams.mesh.model_file": ("Model", "read_model"),
     "streams.public.account": ("Account",),
     "streams.public.owner_account": ("OwnerAccount",),

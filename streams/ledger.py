@@ -20,7 +20,8 @@ from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.codec.topics import DataTopics
-from streams.mesh.file import CollaborationFile, MeshFile, promise
+from streams.mesh.errors import one_of
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
@@ -38,6 +39,7 @@ __all__ = [
     "known_spends",
     "lives_of",
     "price_of",
+    "promise",
     "promises_of",
     "stated_apart",
 ]
@@ -79,11 +81,23 @@ class Promise:
         return self.guarantee.delta if self.reuse is None else self.reuse.total.delta
 
 
+def promise(file: AnyFile, name: str) -> Promise:
+    """Return the promise of a node or owner by the mesh file, whose other readers may have the same records.
+
+    Raises MeshFileError for an unknown name.
+    """
+    if name not in file.members:
+        raise file.refuse(
+            ("mesh", file.part), f"is no {file.member} of the mesh: {one_of(file.members, name)}", name
+        )
+    return promises_of(file, known_spends(file, [name]))[name]
+
+
 def promises_of(file: AnyFile, known: Mapping[str, Reuse] | None = None) -> dict[str, Promise]:
     """Return the promise of each name, given what is known of its data; None: of all, by the mesh file."""
     if known is None:
         known = known_spends(file, file.members)
-    return {name: Promise(name, promise(file, name), reuse) for name, reuse in known.items()}
+    return {name: Promise(name, file.guarantee(name), reuse) for name, reuse in known.items()}
 
 
 def known_spends(

@@ -1,5 +1,6 @@
 """`import mirrormesh`: what its users rely on."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,27 @@ def test_every_name_is_there_and_no_other():
         assert getattr(mirrormesh, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'sample'"):
         _ = mirrormesh.sample
+
+
+def test_the_page_names_all_that_there_is_and_nothing_else():
+    page = Path("docs/howto/python.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall("`([^`]+)`", row)} == set(mirrormesh.__all__)
+
+
+def test_a_promise_counts_the_other_readers_of_a_file(tmp_path):
+    path = write(tmp_path, noise="exact")
+    alone = mirrormesh.promise(mirrormesh.load_collaboration(path), "a")
+    assert alone.epsilon == alone.guarantee.epsilon == 8
+    path.write_text(path.read_text().replace("path: b.csv", "path: a.csv"))
+    shared = mirrormesh.promise(mirrormesh.load_collaboration(path), "a")
+    assert (shared.epsilon, shared.guarantee.epsilon) == (8 + 9, 8)  # with those of b
+    assert shared.sentence != shared.guarantee.sentence("a")
+
+
+def test_a_promise_of_nobody_is_a_mistake_in_one_line():
+    with pytest.raises(mirrormesh.MeshFileError, match=r'mesh\.nodes: "nobody": is no node of the mesh'):
+        mirrormesh.promise(FILE, "nobody")
 
 
 def test_importing_it_loads_nothing_else():
@@ -47,7 +69,7 @@ def test_a_budget_is_read_from_a_journal(tmp_path):
     name = next(iter(FILE.mesh.nodes))
     account = mirrormesh.budget(FILE, name, tmp_path)
     assert (account.stepped, account.charged, account.source) == (5, 5, "journal")
-    assert account.guarantee == mirrormesh.promise(FILE, name).sentence(name)
+    assert account.guarantee == mirrormesh.promise(FILE, name).sentence
 
 
 def test_a_collaboration_is_loaded_run_taken_away_and_asked_about(tmp_path):
@@ -57,7 +79,7 @@ def test_a_collaboration_is_loaded_run_taken_away_and_asked_about(tmp_path):
     assert outcome.queries == 5
     assert outcome.average.tobytes() == run_collaboration(file).average.tobytes()
     assert {name: one.charged for name, one in outcome.owners.items()} == {"a": 5, "b": 5, "c": 5}
-    assert outcome.owners["a"].guarantee == mirrormesh.promise(file, "a").sentence("a")
+    assert outcome.owners["a"].guarantee == mirrormesh.promise(file, "a").sentence
     assert outcome.scores["average"].records == 6
     assert mirrormesh.run(file, rounds=2).queries == 2
     assert mirrormesh.run(file, seed=4).average.tobytes() != outcome.average.tobytes()
@@ -79,7 +101,7 @@ def test_an_owners_budget_is_read_from_its_journal(tmp_path):
     account = mirrormesh.budget(file, "a", state)
     assert (account.charged, account.queries, account.epsilon_spent, account.epsilon) == (2, 5, 3.2, 8.0)
     assert account.all_runs == (8.0, 0.0)
-    assert account.guarantee == mirrormesh.promise(file, "a").sentence("a")
+    assert account.guarantee == mirrormesh.promise(file, "a").sentence
     with pytest.raises(UsageError, match="--state: must be given"):
         mirrormesh.budget(file, "a")
 

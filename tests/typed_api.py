@@ -33,7 +33,7 @@ def collaborates(path: Path, folder: Path) -> None:
     assert_type(outcome.owners["a"].epsilon_spent, float)
     model = mirrormesh.run_model(file, outcome)
     assert_type(model, Model)
-    assert_type(mirrormesh.promise(file, "a").sentence("a"), str)
+    assert_type(mirrormesh.promise(file, "a").sentence, str)
     account = mirrormesh.budget(file, "a", folder)
     assert_type(account, mirrormesh.OwnerAccount)
     assert_type(account.all_runs.epsilon, float | None)
@@ -42,7 +42,7 @@ def collaborates(path: Path, folder: Path) -> None:
 
 def asks(file: MeshFile, state: Path) -> None:
     """Ask what is promised and spent."""
-    assert_type(mirrormesh.promise(file, "a").sentence("a"), str)
+    assert_type(mirrormesh.promise(file, "a").sentence, str)
     account = mirrormesh.budget(file, "a", state)
     assert_type(account, mirrormesh.Account)
     assert_type(account.charged, int)

@@ -58,10 +58,12 @@ FILES = (
     ),
     StateFile(
         _FOLDER.spends("<owner>"),
-        "owner, run",
+        "owner, run, feed",
         "What each of its journals has spent, and on which set: a line with a checksum.",
     ),
-    StateFile(_FOLDER.id_file, "node, run", "The folder's id: a copy of the folder has another."),
+    StateFile(
+        _FOLDER.id_file, "node, owner, run, feed", "The folder's id: a copy of the folder has another."
+    ),
     StateFile(
         _FOLDER.order,
         "run",

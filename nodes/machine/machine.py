@@ -17,8 +17,8 @@ Rules
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 * Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 
-This module takes events; the phases (table in `phases`) act on a `NodeState`: waiting and listening in
-`joining`, learning and decided in `stepping`.
+This module takes events; the phases (table in `phases`) act on a `NodeState`: `enter` and `listen` until it
+takes part, `decide` and `step` while it learns.
 """
 
 from collections.abc import Callable, Iterable
@@ -121,6 +121,7 @@ class NodeMachine:
         node.history = History(node.history.edges, node.horizon, event.records, isolates=node.isolates)
         node.secret, node.carried = event.secret, event.carried
         node.membership.asked_from = event.leave_from
+        # again, after the one of its recovery: that may have begun a new instance, which nobody has heard of
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         for arrived in event.plans:
             self._add_plan(arrived)

@@ -241,7 +241,7 @@ def _version(answer: bytes) -> int | None:
     return None
 
 
-# Until when a process's certificates last: it says so from two weeks before their end on.
+# Reports when a process's certificates expire; warns two weeks ahead.
 #
 # They are read once, as the clients read them when the process starts.
 

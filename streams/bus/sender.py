@@ -143,7 +143,7 @@ class Sender:
         LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())
 
 
-# Sends records at once while they are few, and together while they are many: for what no round waits for.
+# Batches records under load and sends them immediately otherwise. For topics that no round waits on.
 #
 # A broker's work goes with how often it is woken, not with how many records it takes.
 

@@ -120,5 +120,6 @@ def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger,
             if stop.asked.is_set():
                 raise
             log.warning("%s: begins again", str(failed))  # a kind is a text
+            stop.forget()
             return True
     return False

@@ -1,4 +1,14 @@
-"""A process of one or more nodes of a party, from its start with a mesh file and state folder to its end."""
+"""A process of one or more nodes of a party, from its start with a mesh file and state folder to its end.
+
+Its start goes in this order, as each step rests on the one before:
+
+1. the journal and its lock (`HostedNode.open`): a second process of the node ends before it touches a broker;
+2. the brokers, the data topic, the mesh's topics: a missing right or topic is named before anything is sent;
+3. the line of what is spent (`HostedNode.begin`), durable before any record is learnt from;
+4. the hello, so that an older process of the node ends, and then the logs: where to continue
+   (`NodeRole.recover`);
+5. the loop: what an earlier process left unsent, the machine's first event, records (`Runner`).
+"""
 
 import asyncio
 import logging

@@ -263,7 +263,7 @@ class NodeRole:
         return accuses(self._mesh.envelope.unverified(value))
 
     def _accused(self, reader: str, read: Arrived) -> tuple[()]:
-        """Take a heartbeat of a node that hears this one: it may have two values of its for a round."""
+        """Handle a heartbeat from a downstream neighbour. It may report conflicting releases of this one."""
         mesh = self._mesh
         try:
             signed = mesh.envelope.of_node(read.value, reader)

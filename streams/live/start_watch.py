@@ -27,7 +27,10 @@ def end_hung() -> None:
 
 
 class StartWatch:
-    """Watches a start until `stop.looks` rests, or the context ends; calls `end` if it hangs."""
+    """Watches a start until `stop.asked.looks` rests, or the context ends; calls `end` if it hangs.
+
+    A process that begins again starts again, and is watched again.
+    """
 
     def __init__(
         self, stop: Stop, log: logging.Logger, limit: float = LIMIT, end: Callable[[], None] = end_hung
@@ -45,7 +48,7 @@ class StartWatch:
                 return
 
     def __enter__(self) -> Self:
-        self._looks.beat()
+        self._looks.wake()
         self._thread.start()
         return self
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, overload
+from typing import ClassVar
 
 from nodes.accounting.guarantee import Guarantee
-from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh import checks
 from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
 from streams.mesh.errors import MeshFileError, told_once
@@ -37,7 +36,6 @@ __all__ = [
     "load",
     "load_any",
     "load_collaboration",
-    "promise",
 ]
 
 
@@ -266,16 +264,3 @@ def load_any(
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
     return read_file(path, KINDS, KINDS, environment, secrets=secrets, code=code)
-
-
-@overload
-def promise(file: MeshFile, node: str) -> Guarantee: ...
-
-
-@overload
-def promise(file: CollaborationFile, node: str) -> AnswerGuarantee: ...
-
-
-def promise(file: AnyFile, node: str) -> Guarantee | AnswerGuarantee:
-    """Return the guarantee of a node, given the brokers that the mesh file names, or of an owner."""
-    return file.guarantee(node)

@@ -80,7 +80,7 @@ class NodeMetrics:
         )
 
     def report(self, report: Report) -> None:
-        """Handle a report of the machine (`Ports.report`): in its turn, like all methods but `sent`."""
+        """Handle a report of the machine, in its turn, like all methods but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)

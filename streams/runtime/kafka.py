@@ -1,4 +1,7 @@
-"""Runs roles on a broker: a process's clients, opened and checked, its loop, and its orderly end."""
+"""Runs roles on a broker: a process's clients, opened and checked, its loop, and its orderly end.
+
+Schedulers and a collaboration's parties run so. Nodes have `NodeProcess`, as Faust reads their data.
+"""
 
 import logging
 import time

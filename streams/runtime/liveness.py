@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 class Pulse:
-    """The signs of life of one part. None is expected before the first, and none after `rest`."""
+    """The signs of life of one part. None is expected before the first, nor between `rest` and `wake`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,6 +24,11 @@ class Pulse:
         """Expect signs from now on, if there was none."""
         if self._last is None:
             self.beat()
+
+    def wake(self) -> None:
+        """Expect signs from now on: the part begins, also after a rest."""
+        self._resting = False
+        self.beat()
 
     def rest(self) -> None:
         """Expect no more signs: the part has ended."""

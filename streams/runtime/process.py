@@ -66,6 +66,10 @@ class Stop:
         if self.asked.is_set():
             action()
 
+    def forget(self) -> None:
+        """Drop the actions: what they would end is over, and a process that begins again adds its own."""
+        self._then.clear()
+
     def __enter__(self) -> Self:
         self._before = {
             number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)

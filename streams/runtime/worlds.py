@@ -18,8 +18,8 @@ TURN = 1e-6
 class ProcessWorld:
     """What one process has of its world.
 
-    `clock` returns monotonic seconds. `elsewhere` does long work where it holds nobody up. `commits` does
-    appends there; None: they are done in the turn, as nobody shares the loop.
+    `clock` returns monotonic seconds. `elsewhere` does long work, an owner's pass, where it holds nobody up.
+    `commits` does appends there; None: they are done in the turn, as nobody shares the loop.
     """
 
     bus: Bus

@@ -44,7 +44,7 @@ class NodeJournal(Protocol):
 
 
 class MemoryJournal:
-    """The last H + 1 rounds of one node's life, the newest with its average: like `Journal`, in memory."""
+    """The last H + 1 rounds of one node's life, the newest with its average, as `SqliteJournal` has."""
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance

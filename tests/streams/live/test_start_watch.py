@@ -1,6 +1,7 @@
 """A start that hangs ends its process; one that waits for a broker that is away does not."""
 
 import logging
+import signal
 import time
 from functools import partial
 from threading import Event
@@ -15,7 +16,7 @@ from streams.live.start_watch import StartWatch
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.kafka import reached
 from streams.runtime.liveness import Pulse
-from streams.runtime.process import ProcessStopped, ServiceManager, Stop, retry_until_reachable
+from streams.runtime.process import LogCut, ProcessStopped, ServiceManager, Stop, retry_until_reachable
 from tests.support.forked import Forked, command
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file
@@ -75,6 +76,28 @@ def test_it_is_over_with_the_first_turn_of_the_loop(stop, now):
         now[0] += 100 * LIMIT
         until(lambda: not watch._thread.is_alive())
     assert ended == []
+
+
+def test_a_process_that_begins_again_is_watched_again(stop, now):
+    attempts, ended = [], []
+
+    def work(stop):
+        attempts.append(stop)
+        stop.asked.looks.rest()  # the start is over
+        stop.then(lambda: ended.append(len(attempts)))
+        raise LogCut("a log has lost its end")
+
+    assert process_command._begins_again(work, stop, LOG, watched=True)
+    hung = Event()
+    with StartWatch(stop, LOG, LIMIT, hung.set):
+        now[0] += 2 * LIMIT
+        assert hung.wait(10.0)
+    assert process_command._begins_again(work, stop, LOG, watched=True)
+    third = []
+    last = lambda stop: stop.then(lambda: third.append("asked"))  # noqa: E731
+    assert not process_command._begins_again(last, stop, LOG, watched=True)
+    stop._ask(signal.SIGTERM, None)
+    assert (ended, third) == ([], ["asked"])  # what the attempts before added would end what is over
 
 
 def hanging(*given):

@@ -320,7 +320,9 @@ def differing(before: Slots, after: Slots, old: Row | None, new: Row | None) -> 
 @pytest.mark.parametrize("source", sources(), ids=json.dumps)
 def test_a_line_changes_no_slot_but_its_own(tmp_path, monkeypatch, source):
     if source.get("shuffle"):
-        with pytest.raises(MeshFileError, match=r"source\.shuffle: true: with slots by time the place of no"):
+        with pytest.raises(
+            MeshFileError, match=r"source\.shuffle: true: slots by time take records by their times"
+        ):
             loaded(tmp_path, tree_of(source))
         return
     file = loaded(tmp_path, tree_of(source))

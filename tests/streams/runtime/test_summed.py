@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodes.machine.events import Notice
 from nodes.protocol import Noticed
-from streams.codec import Reason
+from streams.codec import Reason, Refused
 from streams.live.node_watcher import NodeWatcher
 from streams.runtime.floods import PERIOD, Summed
 from tests.support.machines import learner
@@ -59,7 +59,7 @@ def test_a_flood_of_refusals_is_a_line_in_ten_seconds_and_the_sum_is_exact():
     figures = metrics(learner(), sources="ab")
     watcher = NodeWatcher(log, figures, None, None)
     for number in range(50_000):
-        watcher.refused(Reason.LENGTH if number % 3 else Reason.RUN)
+        watcher.refused("edge.b.a", Refused(Reason.LENGTH if number % 3 else Reason.RUN))
         watcher.report(Noticed(Notice.OVERFULL, "b", number))
     watcher.left()
     told = summed_up(log.said)
