@@ -182,7 +182,7 @@ def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | 
     """Return the stream-level epsilon over all known runs; None if it is not known."""
     if not guarantee.protects:
         return None
-    if reuse is None or not reuse.sentence():
+    if reuse is None or not Promise("", guarantee, reuse).added:
         return spent
     epsilon = reuse.total.stream_epsilon
     return None if epsilon is None else rounded_up(epsilon)

@@ -4,6 +4,7 @@ Each sequence says by itself what a record has paid in the end: the sum over the
 from it, None where one of them protected nothing. No code of the product takes part in that.
 """
 
+import ast
 import gzip
 import io
 import json
@@ -13,6 +14,7 @@ import re
 import shutil
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -463,3 +465,17 @@ def test_what_another_reader_of_the_folder_spent_cannot_be_read_and_nothing_is_p
     assert set(bench.stated("c").values()) == {None}
     bench.run("run-2", {"a": "A"}, code=2)
     assert "a.spends: line 1 is not" in bench.outcome.err
+
+
+def test_one_module_makes_the_sentence_of_a_guarantee():
+    roots = ("streams", "mirrormesh", "experiments")
+    calls = {
+        str(path)
+        for root in roots
+        for path in Path(root).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "sentence"
+    }
+    assert calls == {"streams/ledger.py"}
