@@ -164,11 +164,11 @@ BUGS = {
     wrong_alpha_after_a_gap: "has not drawn it",
     expiry_by_bare_timer: "stands on the edge since",
     correction_twice: "twice, or for nothing",
-    progress_believed_without_bound: "is far ahead",
+    progress_believed_without_bound: "it does not go on",
     poison_that_ends_a_reader: "Refused",
     send_before_the_append_is_done: "before its journal",
     stuck_member_waited_for: "it does not go on",
-    signatures_believed: "no two values for a round are on the edge",
+    signatures_believed: "of whom nothing has come",
     regret_of_the_wrong_sign: "is not that of its journal",
 }
 
