@@ -80,10 +80,11 @@ def learner_start(journal: LearnerRecords, wire: Wire, bus: Bus) -> dict[str, in
 def _first_response(bus: Bus, wire: Wire, owner: str, number: int) -> int:
     """Return the offset of the first response to that query, or a later one."""
     topic = wire.topics.response(owner)
+    end = bus.end(topic)  # before it is read: a response may come behind what is read
     for offset, _, response in messages(bus, topic, partial(wire.response, owner)):
         if response.query >= number:
             return offset
-    return bus.end(topic)
+    return end
 
 
 class LearnerRole:

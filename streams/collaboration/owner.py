@@ -123,21 +123,22 @@ def owner_start(journal: OwnerRecords, name: str, wire: Wire, bus: Bus) -> Owner
     sealed = wire.envelope.sealed
     unsent = tuple(sealed(answer) for number, answer in answers.items() if number not in published)
     end = bus.end(topics.query)
-    offset = _first_new(bus, wire, {record.query: record.asked for record in records})
+    offset = _first_new(bus, wire, {record.query: record.asked for record in records}, end)
     return OwnerStart(records, max(published, default=0), unsent, offset, end)
 
 
-def _first_new(bus: Bus, wire: Wire, asked: Mapping[int, bytes]) -> int:
+def _first_new(bus: Bus, wire: Wire, asked: Mapping[int, bytes], end: int) -> int:
     """Return the offset of the first query beyond those `asked`, or one of them at another theta, or final.
 
-    `asked`: the digests of theta by number.
+    `asked`: the digests of theta by number. `end`: where the topic ended before this reads it; without such a
+    query it is returned, as a query may come behind what is read.
     """
     last, topic = max(asked, default=0), wire.topics.query
     for offset, _, query in messages(bus, topic, wire.query):
         theta = asked.get(query.number)
         if query.final or query.number > last or theta not in {None, digest(query.parameters)}:
             return offset
-    return bus.end(topic)
+    return end
 
 
 def messages(bus: Bus, topic: str, decode: Callable[[bytes], T]) -> Iterator[tuple[int, bytes, T]]:

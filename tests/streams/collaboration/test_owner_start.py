@@ -7,6 +7,7 @@ from nodes.collaboration.messages import Query, RecordSet, Response, ResponseRec
 from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_query, encode_response
+from streams.collaboration.learner import learner_start
 from streams.collaboration.local import LocalCollaboration, OwnerMemory, StarJournals
 from streams.collaboration.owner import owner_start
 from streams.mesh.wire import Wire
@@ -65,3 +66,34 @@ def test_an_owner_that_was_away_when_the_run_ended_reads_that_it_has(tmp_path):
     )
     found = owner_start(OwnerMemory(learner, known), "a", wire, bus)
     assert (found.offset, found.end) == (1, 2)
+
+
+class Raced(MemoryBus):
+    """A bus on which a peer's message comes as soon as its topic was read."""
+
+    def __init__(self, wire, topic, value):
+        super().__init__(MemoryBroker([wire.topics.query, *map(wire.topics.response, "abc")]))
+        self._late = [(topic, value)]
+
+    def stored(self, offsets):
+        records = super().stored(offsets)
+        if self._late and self._late[0][0] in offsets:
+            self.send(*self._late.pop())
+        return records
+
+
+def test_a_query_that_comes_while_an_owner_starts_is_read(tmp_path):
+    wire, learner = Wire(written(tmp_path).resolved), "5a" * 16
+    asked = encode_query(Query("first", "l", learner, 1, np.zeros(3)), wire.whole.digest)
+    bus = Raced(wire, wire.topics.query, asked)
+    start = owner_start(OwnerMemory(learner, []), "a", wire, bus)
+    assert (bus.end(wire.topics.query), start.offset) == (1, 0)
+
+
+def test_a_response_that_comes_while_a_learner_starts_is_read(tmp_path):
+    file = written(tmp_path)
+    wire, theta = Wire(file.resolved), np.zeros(3)
+    answer = Response("first", "a", "5a" * 16, 1, True, theta)
+    bus = Raced(wire, wire.topics.response("a"), encode_response(answer, wire.responses["a"].digest))
+    offsets = learner_start(StarJournals.in_memory(file).learner, wire, bus)
+    assert (bus.end(wire.topics.response("a")), offsets[wire.topics.response("a")]) == (1, 0)
