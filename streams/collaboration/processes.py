@@ -42,13 +42,11 @@ from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
 from streams.runtime.runner import Role
-from streams.runtime.worlds import ProcessWorld
+from streams.runtime.worlds import COMMITS, ProcessWorld
 from streams.state.learner_journal import open_learner_journal
 from streams.state.spends_topic import SpendsBus, SpendsTopic
 
 LEARNER = logging.getLogger("mirrormesh.learner")
-COMMITS = 16
-"""Appends at a time, of the owners of one process."""
 
 T = TypeVar("T")
 

@@ -48,14 +48,12 @@ from streams.runtime.process import (
 )
 from streams.runtime.runner import Host
 from streams.runtime.turns import Loop
-from streams.runtime.worlds import ProcessWorld
+from streams.runtime.worlds import COMMITS, ProcessWorld
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 from streams.state.spends_topic import SpendsBus, SpendsTopic
 from topology.plans import Plan
 
-COMMITS = 16
-"""Journals that are written at a time."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0
 """Seconds between looks at what a node that could not start waits for."""
 T = TypeVar("T")

@@ -54,43 +54,55 @@ CATCH_UP = 1.0
 
 
 class NodeObserver(Protocol):
-    """Observes a node, one call at a time: metrics, decisions, the log."""
+    """Observes a node, one call at a time. Who inherits it ignores what it does not define."""
 
     def report(self, report: Report) -> None:
         """Handle a report of the machine."""
+        del report
 
     def began(self) -> None:
         """Note that the machine begins to handle an event."""
+        return
 
     def catch_up(self) -> None:
         """Do the work put off."""
+        return
 
     def entered(self) -> None:
         """Note that a round is entered."""
+        return
 
     def closed(self) -> None:
         """Note that the round's slot is closed."""
+        return
 
     def planned(self, round: int) -> None:
         """Note that plans up to that round were read."""
+        del round
 
     def made_by(self, generation: int) -> None:
         """Take the generation of the newest mesh file that a plan was made by."""
+        del generation
 
     def wished(self, leave_from: int | None) -> None:
         """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
+        del leave_from
 
     def committed(self, seconds: float) -> None:
         """Take the seconds that a record needed to become durable."""
+        del seconds
 
     def sent(self) -> None:
         """Note that the broker has acknowledged a release; in the reader's thread."""
+        return
 
     def received(self, source: str) -> None:
         """Note a record read from an in-edge."""
+        del source
 
     def refused(self, topic: str, refused: Refused) -> None:
         """Note that a peer's record was refused."""
+        del topic, refused
 
 
 class NodeRole:

@@ -12,7 +12,7 @@ from nodes.machine.slots import Slots
 from nodes.privacy.private import Private
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Refused
-from streams.live.node_role import NodeRole
+from streams.live.node_role import NodeObserver, NodeRole
 from streams.mesh.mesh import Surroundings
 from streams.records.record import Decoder, RawRecord
 from streams.records.slot_feed import DataLog, RecordCounts, SlotFeed
@@ -76,47 +76,7 @@ class MemorySlots:
             answer()
 
 
-class UnobservedNode:
-    """Ignores what a node's role tells of itself."""
-
-    def report(self, report: Report) -> None:
-        """Ignored here."""
-
-    def began(self) -> None:
-        """Ignored here."""
-
-    def catch_up(self) -> None:
-        """Ignored here."""
-
-    def entered(self) -> None:
-        """Ignored here."""
-
-    def closed(self) -> None:
-        """Ignored here."""
-
-    def planned(self, round: int) -> None:
-        """Ignored here."""
-
-    def made_by(self, generation: int) -> None:
-        """Ignored here."""
-
-    def wished(self, leave_from: int | None) -> None:
-        """Ignored here."""
-
-    def committed(self, seconds: float) -> None:
-        """Ignored here."""
-
-    def sent(self) -> None:
-        """Ignored here."""
-
-    def received(self, source: str) -> None:
-        """Ignored here."""
-
-    def refused(self, topic: str, refused: Refused) -> None:
-        """Ignored here."""
-
-
-class _Told(UnobservedNode):
+class _Told(NodeObserver):
     """Passes a node's reports on, and keeps what it has refused."""
 
     def __init__(self, report: Callable[[Report], None], refused: list[tuple[str, Refused]]) -> None:

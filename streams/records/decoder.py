@@ -135,9 +135,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._blocks = [(name, block(name, column)) for name, column in schema.features.items()]
         self._labels = labels_block(schema.label)
-        self._together = fields.together if isinstance(fields, CsvFields) else None
-        if fields is json_fields:
-            self._together = json_together
+        self._together = fields.together if isinstance(fields, CsvFields) else json_together
         self._tail = [1.0] if schema.intercept else []
         self._norm, self._time = schema.norm, schema.timestamp
         self.truth_columns = schema.truth or ()
@@ -152,7 +150,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         Labels are None where no record has that column. None if one record is odd in any way: then each must
         be decoded alone. Few records are: that is faster.
         """
-        if len(values) < _FEW or self._together is None or max(map(len, values)) > self.longest:
+        if len(values) < _FEW or max(map(len, values)) > self.longest:
             return None
         try:
             return self._arrays(self._together, values)

@@ -142,6 +142,8 @@ class SlotFeed:
         Which of those that tie an overfull slot has goes by their places: without the others the count, and
         with it the exit code, would tell a place.
         """
+        if not self._unsettled:  # with slots by count there are none
+            return
         entered = {offset for _, offset in closed.places}
         settled = [record for record in self._unsettled if record[0] <= closed.round]
         self._unsettled = self._unsettled[len(settled) :]  # they are in order of time

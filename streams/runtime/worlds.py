@@ -10,6 +10,8 @@ from streams.runtime.turns import Action, Turns
 
 T = TypeVar("T")
 
+COMMITS = 16
+"""Appends at a time, where several roles share a process: their waits for the disk overlap."""
 TURN = 1e-6
 """The shortest wait, in seconds: virtual time must go on where a difference of times is only rounding."""
 

@@ -19,6 +19,57 @@ class Killed(ProcessExit):
     exit_code = 137
 
 
+class PlannedCrash:
+    """The death of a process before one of its next effects; another starts `restart_after` seconds later."""
+
+    def __init__(self) -> None:
+        self.restart_after = 0.0
+        self._left: int | None = None
+
+    def plan(self, effects: int, restart_after: float) -> None:
+        """Let the process die before that effect from now (1: the next)."""
+        self._left, self.restart_after = effects, restart_after
+
+    def forget(self) -> None:
+        """Plan none: another process starts."""
+        self._left = None
+
+    def effect(self, _: object = None) -> None:
+        """Count an effect that is to be carried out. Raises Killed where the process dies."""
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self._left = None
+                raise Killed("killed")
+
+
+class Appends:
+    """A process's appends under way in another thread. Of those of one that dies some reach the disk."""
+
+    def __init__(self, broker: FaultyBroker) -> None:
+        self._broker = broker
+        self._under_way: list[Action] = []
+
+    def begin(self, seconds: float, append: Action) -> None:
+        """Do `append` after that much virtual time, if the process lives."""
+        self._under_way.append(append)
+
+        def finish() -> None:
+            if append in self._under_way:
+                self._under_way.remove(append)
+                append()
+
+        self._broker.after(seconds, finish)
+
+    def die(self, noted: Action = lambda: None) -> None:
+        """Do some of those under way, and forget the others; call `noted` for each."""
+        appends, self._under_way = self._under_way, []
+        for append in appends:
+            noted()
+            if self._broker.survives():
+                append()
+
+
 class FaultyBus(MemoryBus):
     """One process's access to a faulty broker; sends to one topic keep their order, whatever delays them.
 
@@ -137,21 +188,18 @@ class PausedTurns(VirtualTurns):
         self._paused = False
         waiting, self._waiting = self._waiting, []
         for action in waiting:
-            self._do(action)
+            self.do(action)
 
     def put(self, action: Action) -> None:
         """Do `action` among the due deliveries."""
-        super().put(lambda: self._do(action))
-
-    def do(self, action: Action) -> None:
-        """Do `action` now: a delivery is a turn."""
-        self._do(action)
+        super().put(lambda: self.do(action))
 
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` after that much virtual time."""
-        super().after(seconds, lambda: self._do(action))
+        super().after(seconds, lambda: self.do(action))
 
-    def _do(self, action: Action) -> None:
+    def do(self, action: Action) -> None:
+        """Do `action` now, as a delivery is a turn; or once the process goes on."""
         if self._paused:
             self._waiting.append(action)
         else:

@@ -34,7 +34,7 @@ from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.runtime.turns import Action, Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, Killed
+from streams.simulation.bus import Appends, FaultyBus, Killed, PlannedCrash
 from streams.simulation.collaboration_checks import CollaborationChecks
 from streams.simulation.faults import ScheduledFault
 from streams.simulation.history import Reached, SimulatedHistory, Violation
@@ -179,21 +179,21 @@ class SimulatedParty:
         self._play = play
         self._host: Host | None = None
         self._bus: FaultyBus | None = None
-        self._under_way: list[Action] = []
-        self._crash_in: int | None = None
-        self._restart_after = 0.0
+        self._appends = Appends(play.broker)
+        self._crash = PlannedCrash()
 
     def start(self) -> None:
         """Start a process, unless one runs; again later if the broker does not answer."""
         if self._host is not None or self.starting:
             return
         broker = self._play.broker
-        self.starting, self.done, self._crash_in = True, False, None
+        self.starting, self.done = True, False
+        self._crash.forget()
         self._bus = bus = FaultyBus(broker, self.link)
         try:
             self.link.check()
             role = self._play.role(self.name, self._world(bus))
-            self._host = Host([Runner(role, self._world(bus), self._ended, self._before_effect)], bus)
+            self._host = Host([Runner(role, self._world(bus), self._ended, self._crash.effect)], bus)
             self._play.history.note(self.name, "starts")
             self._host.begin()
         except Unreachable:
@@ -204,7 +204,7 @@ class SimulatedParty:
 
     def crash_in(self, effects: int, restart_after: float) -> None:
         """Let the process die before that effect from now (1: the next), and start again later."""
-        self._crash_in, self._restart_after = effects, restart_after
+        self._crash.plan(effects, restart_after)
 
     def free_disk(self) -> None:
         """Let the journal be written again."""
@@ -218,10 +218,7 @@ class SimulatedParty:
             return
         self._play.history.note(self.name, "ends", why)
         host.close()
-        appends, self._under_way = self._under_way, []
-        for append in appends:
-            if self._play.chance():
-                append()
+        self._appends.die()
         bus.close()
         self._play.broker.after(restart_after, self.start)
 
@@ -232,25 +229,11 @@ class SimulatedParty:
         def elsewhere(work: Action) -> None:
             broker.after(setting.pass_time * self._play.share(), work)
 
-        commits = partial(self._commit, setting.append_time) if setting.append_time else None
+        def append_later(append: Action) -> None:
+            self._appends.begin(setting.append_time * self._play.share(), append)
+
+        commits = append_later if setting.append_time else None
         return ProcessWorld(bus, world.turns, world.clock, elsewhere, commits)
-
-    def _commit(self, longest: float, append: Action) -> None:
-        self._under_way.append(append)
-
-        def finish() -> None:
-            if append in self._under_way:  # its process lives
-                self._under_way.remove(append)
-                append()
-
-        self._play.broker.after(longest * self._play.share(), finish)
-
-    def _before_effect(self, _: Any) -> None:
-        if self._crash_in is not None:
-            self._crash_in -= 1
-            if self._crash_in <= 0:
-                self._crash_in = None
-                raise Killed("killed")
 
     def _ended(self, error: Ended) -> None:
         if is_orderly(error):  # it ends once the broker has all that it has sent
@@ -260,7 +243,7 @@ class SimulatedParty:
                 self._host.close()
             self._host = None
         else:
-            self.kill(str(error), self._restart_after if isinstance(error, Killed) else RETRY)
+            self.kill(str(error), self._crash.restart_after if isinstance(error, Killed) else RETRY)
 
 
 class CollaborationPlay:

@@ -15,8 +15,8 @@ from nodes.privacy.mechanism import Secret
 from nodes.protocol import StartDeadline
 from streams.bus.bus import Unreachable
 from streams.codec import Refused
-from streams.live.node_role import NodeRole
-from streams.local.memory_node import Crashed, MemorySlots, NodeParts, UnobservedNode
+from streams.live.node_role import NodeObserver, NodeRole
+from streams.local.memory_node import MemorySlots, NodeParts
 from streams.mesh.mesh import Surroundings
 from streams.records.slot_feed import SlotFeed
 from streams.runtime.process import BEGINS_AGAIN
@@ -24,7 +24,7 @@ from streams.runtime.runner import Host, Runner, is_orderly
 from streams.runtime.turns import Action, Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, PausedTurns
+from streams.simulation.bus import Appends, FaultyBus, Killed, PausedTurns, PlannedCrash
 from streams.simulation.history import Reached
 from streams.simulation.journal import DiskFull, FaultyJournal
 from streams.simulation.link import Link
@@ -68,7 +68,7 @@ class SimulatedWatcher(Protocol):
         """Record that a history has reached something of interest."""
 
 
-class SimulatedNode(UnobservedNode):
+class SimulatedNode(NodeObserver):
     """A node's processes on one journal, one after another; alone in `process`, until a host takes it.
 
     `role`: that of the process that is there, if any. `slot_time`: seconds until a slot is full.
@@ -100,8 +100,7 @@ class SimulatedNode(UnobservedNode):
         self._parts, self._mesh, self._broker, self._data = parts, around, broker, data
         self._slot_time, self._new_id, self._watcher = slot_time, new_id, watcher
         self._bus: FaultyBus | None = None
-        self._crash_in: int | None = None
-        self.restart_after = 0.0
+        self.crash = PlannedCrash()
 
     @property
     def halted(self) -> bool:
@@ -136,13 +135,14 @@ class SimulatedNode(UnobservedNode):
 
     def crash_in(self, effects: int, restart_after: float) -> None:
         """Let its process die before that effect from now (1: the next), and start again later."""
-        self._crash_in, self.restart_after = effects, restart_after
+        self.crash.plan(effects, restart_after)
 
     # ------------------------------------------------------------------------------- what its process does
 
     def begin(self, bus: FaultyBus, world: ProcessWorld) -> Runner:
         """Return what runs it from here on, once it has said hello. Raises Unreachable."""
-        self._crash_in, self._bus = None, bus
+        self._bus = bus
+        self.crash.forget()
         parts, mesh = self._parts, self._mesh
         role = NodeRole(
             self.name,
@@ -169,10 +169,7 @@ class SimulatedNode(UnobservedNode):
         self._watcher.effect(self)
         if isinstance(effect, StartDeadline) and self._bus is not None:
             self._bus.looks.pop(self._edges, None)
-        if self._crash_in is not None:
-            self._crash_in -= 1
-            if self._crash_in == 0:
-                raise Crashed("killed")
+        self.crash.effect()
 
     def _slot_seconds(self, round: int) -> float:
         """Return how long the slot of a round takes: to its end at least, where slots follow a clock."""
@@ -221,7 +218,7 @@ class SimulatedProcess:
         self._turns = PausedTurns(broker)
         self._bus: FaultyBus | None = None
         self._host: Host | None = None
-        self._under_way: list[Action] = []
+        self._appends = Appends(broker)
 
     def start(self) -> None:
         """Start a process of those nodes that are wanted, unless one runs; again later without a broker."""
@@ -232,7 +229,7 @@ class SimulatedProcess:
         bus = FaultyBus(self._broker, self.link)
         world = in_memory(self._broker, bus)
         has_threads = len(wanted_nodes) > 1 or self._append_time() > 0
-        commits = self._commit if has_threads else None
+        commits = self._append_later if has_threads else None
         world = ProcessWorld(bus, self._turns, world.clock, world.elsewhere, commits)
         try:
             self.link.check()
@@ -258,11 +255,7 @@ class SimulatedProcess:
         self._host = self._bus = None
         if host is not None and bus is not None:
             host.close()
-            appends, self._under_way = self._under_way, []
-            for append in appends:
-                self._watcher.reached(Reached.APPEND)
-                if self._broker.survives():
-                    append()
+            self._appends.die(partial(self._watcher.reached, Reached.APPEND))
             bus.close()
             for node in [node for node in self.nodes if node.role is not None]:
                 self._gone(node, why)
@@ -302,8 +295,8 @@ class SimulatedProcess:
             self._end_alone(node, "a newer process has taken its place", None)
         elif isinstance(error, DiskFull):
             self._end_alone(node, str(error), RETRY)
-        elif isinstance(error, Crashed):
-            self.end(str(error), node.restart_after)
+        elif isinstance(error, Killed):
+            self.end(str(error), node.crash.restart_after)
         elif isinstance(error, BEGINS_AGAIN):
             self.end(str(error), RETRY)
         else:
@@ -331,12 +324,5 @@ class SimulatedProcess:
         if node is not None:  # else a dead letter
             self._watcher.sending(node, topic, value)
 
-    def _commit(self, append: Action) -> None:
-        self._under_way.append(append)
-
-        def finish() -> None:
-            if append in self._under_way:  # its process lives
-                self._under_way.remove(append)
-                append()
-
-        self._broker.after(self._append_time(), finish)
+    def _append_later(self, append: Action) -> None:
+        self._appends.begin(self._append_time(), append)

@@ -1,7 +1,5 @@
 """A scheduler's processes in a simulated history: the product's role and runner, and what happens to them."""
 
-from typing import Any
-
 from streams.bus.bus import Unreachable
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.mesh import MeshParts
@@ -10,7 +8,7 @@ from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.runtime.turns import Ended
 from streams.runtime.worlds import ProcessWorld, at_once
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, Killed, PausedTurns
+from streams.simulation.bus import FaultyBus, Killed, PausedTurns, PlannedCrash
 from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.link import Link
 from topology.scheduler import LeftOut
@@ -39,8 +37,7 @@ class SimulatedScheduler:
         self._clock = _Clock(broker)
         self._bus: FaultyBus | None = None
         self._host: Host | None = None
-        self._crash_in: int | None = None
-        self._restart_after = 0.0
+        self._crash = PlannedCrash()
 
     @property
     def speed(self) -> float:
@@ -55,7 +52,8 @@ class SimulatedScheduler:
         """Start a process, unless one runs; try again later if the broker does not answer."""
         if self._host is not None or not self.wanted:
             return
-        bus, self._crash_in = FaultyBus(self._broker, self.link), None
+        bus = FaultyBus(self._broker, self.link)
+        self._crash.forget()
         world = ProcessWorld(bus, self._turns, self._clock, self._broker.soon)
         try:
             self.link.check()
@@ -64,7 +62,7 @@ class SimulatedScheduler:
             bus.close()
             self._broker.after(RETRY, self.start)
             return
-        self._bus, self._host = bus, Host([Runner(role, world, self._ended, self._before_effect)], bus)
+        self._bus, self._host = bus, Host([Runner(role, world, self._ended, self._crash.effect)], bus)
         self._note(self.name, "starts")
         self._host.begin()
 
@@ -80,7 +78,7 @@ class SimulatedScheduler:
 
     def crash_in(self, effects: int, restart_after: float) -> None:
         """Let the process die before that effect from now (1: the next), and start again later."""
-        self._crash_in, self._restart_after = effects, restart_after
+        self._crash.plan(effects, restart_after)
 
     def pause(self) -> None:
         """Stop the process, as SIGSTOP does."""
@@ -107,16 +105,10 @@ class SimulatedScheduler:
         clock = self._parts.clock
         return self.current if clock is None else int(clock.round_at(self._broker.now + self.wrong))
 
-    def _before_effect(self, _: Any) -> None:
-        if self._crash_in is not None:
-            self._crash_in -= 1
-            if self._crash_in <= 0:
-                raise Killed("killed")
-
     def _ended(self, error: Ended) -> None:
         """Let its service manager start it again, unless that mends nothing."""
         if isinstance(error, Killed):
-            self.end(str(error), self._restart_after)
+            self.end(str(error), self._crash.restart_after)
         elif is_orderly(error) or isinstance(error, LogCut):
             self.end(str(error), RETRY)
         else:

@@ -10,9 +10,8 @@ import gzip
 import importlib.util
 import io
 import json
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.observed import observed
 from streams.records.sources import decoder
+from tests.benchmarks.spreads import spread
 
 INCOME = Path(__file__).parents[2] / "deploy" / "meshes" / "income.yaml"
 TURNS, RECORDS = 9, 2_000
@@ -46,12 +46,6 @@ def compare(title: str, records: int, forms: dict[str, Callable[[], object]], co
     for name in forms:
         times, ratios = [turn[name] for turn in turns], [turn[name] / turn[first] for turn in turns]
         print(f"{title:24} {name:24} {spread(times, 2)} us a record, {spread(ratios, 2)} of the first")
-
-
-def spread(figures: Sequence[float], digits: int) -> str:
-    """Return the median with the range."""
-    low, middle, high = min(figures), statistics.median(figures), max(figures)
-    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def alone(slots: list[tuple[bytes, ...]], read: SchemaDecoder) -> None:

@@ -21,8 +21,8 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.kafka_mesh import fill, first_edge, write_mesh
 from tests.benchmarks.kafka_mesh import start as start_mesh
-from tests.benchmarks.kafka_turns import spread
 from tests.benchmarks.kafka_watch import THREADS, Watch, seen, times
+from tests.benchmarks.spreads import spread
 from tests.support.brokers import free_port
 from tests.support.process import Process
 from tests.support.processes import LiveMesh

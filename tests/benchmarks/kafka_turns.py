@@ -10,11 +10,10 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from streams.tools.broker.broker import start, stop
 from tests.benchmarks.kafka_runs import Form, Runs, Sizes
 from tests.benchmarks.kafka_watch import Seen
+from tests.benchmarks.spreads import spread
 from tests.support.brokers import free_port
 
 SIZES = Sizes((2,), rounds=300, warm_up=100, turns=10, unmeasured=0, prefetch=0, backlog=0, restarts=0)
@@ -51,12 +50,6 @@ def of_nodes(seen: Seen) -> float:
     """Return the microseconds of processor time that all processes of nodes take for a round."""
     labels = seen.took.keys() - {"scheduler", "broker"}
     return sum(seen.microseconds(of=label) for label in labels)
-
-
-def spread(values: list[float], digits: int) -> str:
-    """Return the median and the range."""
-    low, middle, high = min(values), float(np.median(values)), max(values)
-    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
 def main() -> None:

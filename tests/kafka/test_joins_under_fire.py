@@ -2,11 +2,10 @@
 
 import json
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -15,9 +14,9 @@ from streams.bus.provision import provision
 from streams.mesh.file import load
 from streams.state.folder import StateFolder, lock_of
 from streams.tools.broker.broker import start
+from tests.kafka.test_host_kills import Mortal, charges
 from tests.support.forgetting import Released, cut_off, made_again, stepped_by
 from tests.support.journals import restored, saved
-from tests.support.process import Process
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file
 
@@ -41,12 +40,6 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 print(flush=True)
 sys.stdin.read()
 """
-
-
-class Mortal(Process):
-    """A process that dies at an effect."""
-
-    program = (sys.executable, "-m", "tests.support.mortal")
 
 
 class Burning(LiveMesh):
@@ -123,12 +116,6 @@ class Burning(LiveMesh):
         audit = self.start("audit", "audit", "releases", self.path, "--state", self.state, "--json")
         audit.ends()
         assert json.loads(audit.log)["findings"] == []
-
-
-def charges(path):
-    """What a node's journal has charged: read here as the product does not."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return connection.execute("SELECT max(charged) FROM records").fetchone()[0] or 0
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 import uuid
 from contextlib import contextmanager
 
@@ -11,12 +10,10 @@ import pytest
 
 from streams.state.folder import StateFolder
 from tests.support.meshes import changed, written
-from tests.support.process import LONG
+from tests.support.process import LONG, PROGRAM, Process
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
-PROGRAM = "from streams.cli import main; main()"
 
 
 class Bench:
@@ -50,7 +47,7 @@ class Bench:
     def call(self, *arguments):
         """The standard output of a command that ends well."""
         outcome = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+            [*PROGRAM, *map(str, arguments)],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -64,23 +61,15 @@ class Bench:
     @contextmanager
     def upped(self, path, state):
         """`up` in the background, feeding nobody, from when all its nodes have logged a guarantee."""
-        printed = self.folder / f"{state}.out"
-        with printed.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "up", path, "--state", state, "--no-feed"],
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+        process = Process(self.folder, state, "up", path, "--state", state, "--no-feed")
         try:
             logs = [StateFolder(self.folder / state).log(f"node {name}") for name in self.nodes]
             wait_until(lambda: all(log.exists() and "is protected with" in log.read_text() for log in logs))
-            yield process, printed, logs
+            yield process, logs
         finally:
             process.terminate()  # so that its own processes end with it
             try:
-                process.wait(LONG)
+                process.ends()
             finally:
                 process.kill()
 
@@ -116,10 +105,10 @@ def test_all_places_count_what_another_mesh_has_spent_from_another_folder(broker
 def test_what_another_mesh_has_begun_to_spend_meanwhile_counts_at_the_end(broker, tmp_path):
     bench = Bench(tmp_path, broker.address)
     first, second = bench.mesh("m1", "run-1"), bench.mesh("m2", "run-1")
-    with bench.upped(first, "k1") as (one, printed, logs), bench.upped(second, "k2") as (other, also, _):
+    with bench.upped(first, "k1") as (one, logs), bench.upped(second, "k2") as (other, _):
         assert {of_sentence(log.read_text()) for log in logs} == {1}  # nobody else had begun
         for name in bench.nodes:
             bench.call("feed", first, name, "--records", 12)
-        assert one.wait(LONG) == other.wait(LONG) == 0
-        assert of_sentence(printed.read_text()) == of_sentence(also.read_text()) == 2
+        assert one.ends() == other.ends() == 0
+        assert of_sentence(one.log) == of_sentence(other.log) == 2
     assert of_sentence(bench.call("budget", first, bench.nodes[0], "--state", "k1")) == 2

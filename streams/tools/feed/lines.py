@@ -43,7 +43,7 @@ class Lines(Iterator[Line]):
         self._records, self._decoder = opened.source.records, opened.source.decoder
         self._timed, self._time_of, self._largest = opened.timed, opened.time_of, largest
         self._ahead = opened.ahead
-        self._next = deque[tuple[RawRecord, bool]]()  # with whether it surely decodes
+        self._next = deque[tuple[RawRecord, bool]]()  # with whether it decodes
         self._broken: MeshFileError | None = None
         self._read = 0
         shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never holds two of them
@@ -81,11 +81,8 @@ class Lines(Iterator[Line]):
             self._broken = error
         if not records:
             raise StopIteration
-        decoder, decode = self._decoder, False
-        if isinstance(decoder, SchemaDecoder):
-            arrays = decoder.at_once([record.value for record in records])
-            decode = arrays is not None and arrays[1] is not None
-        self._next.extend((record, decode) for record in records)
+        decoded = self._decoder.decode_each([record.value for record in records])
+        self._next.extend((record, pair is not None) for record, pair in zip(records, decoded, strict=True))
 
     def _note(self, record: RawRecord) -> None:
         self._read += 1
@@ -100,7 +97,7 @@ class Lines(Iterator[Line]):
         decoder = self._decoder
         if len(value) > self._largest:
             return Fault(None, f"longer than {self._largest:,} bytes, the most that the topic takes")
-        if not decodes and decoder.decode(value) is None:
+        if not decodes:
             return decoder.fault(value)
         if self._timed and timestamp is None:
             fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None

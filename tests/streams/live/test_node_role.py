@@ -5,8 +5,7 @@ from math import inf
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import Reason, decode_dead_letter
-from streams.live.node_role import NodeRole
-from streams.local.memory_node import UnobservedNode
+from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.runtime.runner import Runner
@@ -17,7 +16,7 @@ from tests.support.meshes import changed, loaded
 GARBAGE = b"\x01\x01" + b"\xff" * 40
 
 
-class Watcher(UnobservedNode):
+class Watcher(NodeObserver):
     """Keeps what was refused."""
 
     def __init__(self):

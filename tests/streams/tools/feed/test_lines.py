@@ -20,6 +20,9 @@ class Digits:
     def decode(self, value):
         return (np.array([float(value)]), 0.0) if value.isdigit() else None
 
+    def decode_each(self, values):
+        return [self.decode(value) for value in values]
+
     def fault(self, value):
         return Fault(None, "not a digit")
 
