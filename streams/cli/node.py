@@ -17,6 +17,7 @@ from streams.cli.process_command import (
     StateOption,
     address,
     live,
+    named_once,
 )
 from streams.live.node_process import NodeProcess, logger
 from streams.live.spend import NodeOptions
@@ -125,10 +126,7 @@ def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str
     if len(options) != 1:
         mistake = "none is given" if not options else f"{' and '.join(options)} are given"
         raise UsageError(f"the nodes: {mistake}: must be NAME, --all or --share K/N")
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise UsageError(f"{repeated}: is given twice")
-    for name in names:
+    for name in named_once(names):
         file.own(name)
     if names:
         return tuple(names)

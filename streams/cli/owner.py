@@ -16,9 +16,10 @@ from streams.cli.process_command import (
     StateOption,
     address,
     live,
+    named_once,
 )
 from streams.collaboration.processes import OwnerProcess, PartyOptions
-from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.errors import writable_folder
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop
 
@@ -67,11 +68,3 @@ def owner(
     # its start reads all of a set, however long that takes
     logger = f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners"
     live(logging.getLogger(logger), work, log, level, watched=False)
-
-
-def named_once(names: list[str]) -> list[str]:
-    """Return the names. Raises UsageError for one that is given twice."""
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{name}: is given twice")
-    return names

@@ -1,7 +1,7 @@
 """Shared by the commands that run a process on a broker: options, log, exit codes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -123,3 +123,11 @@ def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger,
             stop.forget()
             return True
     return False
+
+
+def named_once(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of those that share a process. Raises UsageError for one that is given twice."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{repeated}: is given twice")
+    return names

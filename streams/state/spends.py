@@ -448,8 +448,10 @@ def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
     if fresh and recorded is not None and not recorded.turn:
         del lives[life.identity]
         recorded = None
+    opened_life = life._replace(open=True, turn=1 if recorded is None else recorded.turn + 1)
+    lives = merged_lives(lives.values(), (opened_life,))
     write_spends(path, lives.values())
-    return keep_spends(path, life._replace(open=True, turn=1 if recorded is None else recorded.turn + 1))
+    return lives[opened_life.identity]
 
 
 def end_life(state: Path, life: Spend, ends: Mapping[str, float] | None = None) -> Spend:
