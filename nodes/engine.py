@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nodes.learner import Learner, Lesson
+from nodes.learner import Learner, StepResult
 from nodes.mixing import Mixing
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, Observations, Release
@@ -28,7 +28,7 @@ class Step(NamedTuple):
     releases: Release
     consensus: Consensus
     decision: Decision
-    lesson: Lesson
+    lesson: StepResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
 
-class Lesson(NamedTuple):
+class StepResult(NamedTuple):
     """The result of learning from one slot.
 
     `release` (d,) is public, `exact` if no noise was drawn. `charged` counts the charged rounds so far.
@@ -82,7 +82,7 @@ class Learner:
         observations: Private[Observations],
         charged: int,
         secret: Secret | None = None,
-    ) -> Lesson:
+    ) -> StepResult:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
         q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the last lesson's; a relay needs none.
@@ -108,7 +108,9 @@ class Learner:
             privatised = Privatised(relayed, Private(0), Private(0))
             exact = True
         release = self.clamped(privatised.release)
-        return Lesson(release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret)
+        return StepResult(
+            release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret
+        )
 
     def clamped(self, release: Release) -> Release:
         """Return the release (..., d), scaled into the public bound if outside (post-processing)."""

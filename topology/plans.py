@@ -273,7 +273,7 @@ def continues(record: PlanRecord, last: Plan) -> bool:
     return record.plans[0].follows == last.round and record.continues == last.mark
 
 
-def chosen(records: Iterable[PlanRecord], *, whole: bool = True) -> list[PlanRecord]:
+def valid_records(records: Iterable[PlanRecord], *, whole: bool = True) -> list[PlanRecord]:
     """Return the valid records of a log, in order; `whole`: it has not lost its beginning."""
     if whole:
         read = Chain()

@@ -28,7 +28,7 @@ class Claims:
         self._median = 0  # if the last plan is not beyond it, plans were lost
         self._alone = 0  # what one node's claim at the start has counted
 
-    def recall(self, node: str, stepped: int) -> None:
+    def replay(self, node: str, stepped: int) -> None:
         """Store a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
         self._claims[node] = stepped if stepped <= MOST else 0
 
@@ -37,7 +37,7 @@ class Claims:
         if begun and node in self._heard:
             return False
         self._heard.add(node)
-        self.recall(node, stepped)
+        self.replay(node, stepped)
         return True
 
     def median(self, names: Iterable[str]) -> int:

@@ -38,7 +38,7 @@ class Roster:
         self._left_out: frozenset[str] = frozenset()  # they count as silent
         self._doubted: set[str] = set()  # nodes whose last word on their progress nobody believes
         self._entries: dict[str, _Entry] = {}
-        self._foreseen: dict[str, _Entry] = {}  # by plans that are published and not read yet
+        self._expected: dict[str, _Entry] = {}  # by plans that are published and not read yet
 
     def knows(self, name: str) -> bool:
         """Return whether the mesh has such a node."""
@@ -58,7 +58,7 @@ class Roster:
         """Return whether any node is live."""
         return self._clock - self._last_heard <= self._silence
 
-    def recall(self, beat: Heartbeat) -> None:
+    def replay(self, beat: Heartbeat) -> None:
         """Handle a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:  # rule 10
             replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
@@ -72,11 +72,11 @@ class Roster:
 
     def hear(self, beat: Heartbeat) -> None:
         """Handle a heartbeat read just now."""
-        self.recall(beat)
+        self.replay(beat)
         self._doubted.discard(beat.node)
         self._mark(beat.node)
 
-    def doubt(self, name: str) -> None:
+    def distrust_progress(self, name: str) -> None:
         """Count the node as having stepped nothing since it joined, until it is heard again."""
         self._doubted.add(name)
 
@@ -94,13 +94,13 @@ class Roster:
         """Add the next valid plan and record which nodes join in it (in the first plan, all)."""
         self._entries |= _joining(plan)
 
-    def foresee(self, plan: Plan) -> None:
-        """Add a plan that is not read yet: nodes that join in it count as joined until `forget_foreseen`."""
-        self._foreseen |= _joining(plan)
+    def expect(self, plan: Plan) -> None:
+        """Add a plan that is not read yet: nodes that join in it count as joined until `forget_expected`."""
+        self._expected |= _joining(plan)
 
-    def forget_foreseen(self) -> None:
+    def forget_expected(self) -> None:
         """Forget the plans that were not read."""
-        self._foreseen.clear()
+        self._expected.clear()
 
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within `silence`, and is not left out."""
@@ -192,7 +192,7 @@ class Roster:
         return entry is None or entry.round <= beat.join_after
 
     def _entry(self, name: str) -> _Entry | None:
-        return self._foreseen.get(name) or self._entries.get(name)
+        return self._expected.get(name) or self._entries.get(name)
 
     def _mark(self, name: str) -> None:
         self._heard[name] = self._last_heard = self._clock

@@ -59,7 +59,7 @@ from math import inf
 
 from topology.lag import Lag, LagLimits, LeftOut
 from topology.planning import Horizon, chosen_members, end_plan, is_over, make_plan
-from topology.plans import Chain, Heartbeat, Plan, PlanRecord, chosen
+from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records
 from topology.progress import Claims
 from topology.roster import Roster
 from topology.scheduler_events import (
@@ -144,7 +144,7 @@ class SchedulerMachine:
             case HeartbeatRead(heartbeat):
                 refusals.append(self._hear(heartbeat))
             case PlansRead(record, ahead):
-                refusals.append(self._pass_over(record) if ahead else self._follow(record))
+                refusals.append(self._skip_ahead(record) if ahead else self._follow(record))
             case Ticked(seconds, current):
                 self._roster.pass_time(seconds)  # rule 9
                 self._current, self._resting = current, False
@@ -155,12 +155,12 @@ class SchedulerMachine:
             case SchedulerStarted(records, heartbeats, whole, current):
                 self._started, self._current = True, current
                 refusals += self._begin(records, whole=whole)
-                refusals += map(self._recall, heartbeats)
+                refusals += map(self._replay, heartbeats)
                 if self.last is not None:
                     self._roster.count_as_heard(self.last)  # rule 9: nobody could be heard before
                     self._look_for_lost_plans(self.last)  # rule 4
                     self._claims.start(self._live_of(self.last), self.last.round)
-                    refusals += self._doubt(self.last)
+                    refusals += self._distrust_progress(self.last)
         effects: list[SchedulerEffect] = [
             *left_out,
             *[RecordsRefused(reason) for reason in refusals if reason],
@@ -175,7 +175,7 @@ class SchedulerMachine:
     def _begin(self, records: tuple[PlanRecord, ...], *, whole: bool) -> list[Refusal | None]:
         """Handle the stored records, of which some may be void."""
         own_records = [record for record in records if record.plans[0].run == self.settings.run]
-        self._chain, valid = Chain(whole=whole), chosen(own_records, whole=whole)
+        self._chain, valid = Chain(whole=whole), valid_records(own_records, whole=whole)
         for record in valid:
             self._follow(record)
         foreign, void = len(records) - len(own_records), len(own_records) - len(valid)
@@ -189,14 +189,14 @@ class SchedulerMachine:
             self._unread.void(record)  # rule 2: an own one is planned again, on top of what came between
             return Refusal.PLACE
         if first:
-            self._doubt(record.plans[0])
+            self._distrust_progress(record.plans[0])
         for plan in record.plans:
             self._horizon.add(plan)
             self._roster.note(plan)
         self._unread.read(record)  # rule 2
         return None
 
-    def _pass_over(self, record: PlanRecord) -> Refusal:
+    def _skip_ahead(self, record: PlanRecord) -> Refusal:
         """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is.
 
         If that is void too, wait for the next tick: each attempt is a record on the topology.
@@ -221,14 +221,14 @@ class SchedulerMachine:
             self._look_for_lost_plans(last, of_two=not counts)
         if beat.stepped <= last.round or beat.stepped <= self._believed(last):
             return None
-        self._roster.doubt(beat.node)  # rule 5
+        self._roster.distrust_progress(beat.node)  # rule 5
         return Refusal.PROGRESS
 
-    def _recall(self, beat: Heartbeat) -> Refusal | None:
+    def _replay(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)
         if refusal is None:
-            self._roster.recall(beat)
-            self._claims.recall(beat.node, self._roster.stepped(beat.node))
+            self._roster.replay(beat)
+            self._claims.replay(beat.node, self._roster.stepped(beat.node))
         return refusal
 
     def _leave_out(self, seconds: float) -> list[LeftOut]:
@@ -259,12 +259,12 @@ class SchedulerMachine:
     def _live_of(self, plan: Plan) -> list[str]:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]
 
-    def _doubt(self, last: Plan) -> list[Refusal]:
+    def _distrust_progress(self, last: Plan) -> list[Refusal]:
         """Believe nobody's progress beyond what can be, once there is a plan. Return a refusal for each."""
         believed = self._believed(last)
         doubted = [name for name in self._nodes if self._roster.stepped(name) > believed]
         for name in doubted:
-            self._roster.doubt(name)  # rule 5
+            self._roster.distrust_progress(name)  # rule 5
         return [Refusal.PROGRESS] * len(doubted)
 
     def _believed(self, last: Plan) -> int:

@@ -16,7 +16,7 @@ UNREAD = 10.0
 
 
 class Unread:
-    """The plans of one scheduler that it has not read back, oldest first; the roster foresees them."""
+    """The plans of one scheduler that it has not read back, oldest first; the roster expects them."""
 
     def __init__(self, roster: Roster, silence: float | None) -> None:
         self.plans: list[Plan] = []
@@ -34,7 +34,7 @@ class Unread:
     def publish(self, plan: Plan) -> None:
         """Add a published plan."""
         self.plans.append(plan)
-        self._roster.foresee(plan)
+        self._roster.expect(plan)
 
     def read(self, record: PlanRecord) -> None:
         """Handle a valid record of this scheduler or another."""
@@ -44,7 +44,7 @@ class Unread:
         is_own = len(self.plans) >= size and self.plans[size - 1].mark == record.last.mark
         self.plans = self.plans[size:] if is_own else []
         if not self.plans:
-            self._roster.forget_foreseen()
+            self._roster.forget_expected()
 
     def void(self, record: PlanRecord) -> bool:
         """Handle a void record; return whether this scheduler published it.
@@ -68,6 +68,6 @@ class Unread:
 
     def _keep(self, count: int) -> None:
         del self.plans[count:]
-        self._roster.forget_foreseen()
+        self._roster.forget_expected()
         for plan in self.plans:
-            self._roster.foresee(plan)
+            self._roster.expect(plan)

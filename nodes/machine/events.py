@@ -140,7 +140,7 @@ class Decided(NamedTuple):
     edges: tuple[str, ...] = ()
 
 
-class Foreseen(NamedTuple):
+class BeforeStep(NamedTuple):
     """A slot before it is learnt from, and the decision made before it (private), to make predictions.
 
     It may come again after a crash.
@@ -168,5 +168,5 @@ class Scored(NamedTuple):
     truth: Private[FloatArray | None] = Private(None)
 
 
-Report = Noticed[Notice] | Evidence | Decided | Foreseen | Stepped[JournalRecord] | Scored
+Report = Noticed[Notice] | Evidence | Decided | BeforeStep | Stepped[JournalRecord] | Scored
 Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

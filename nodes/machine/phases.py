@@ -7,7 +7,16 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from nodes.machine.events import Decided, Event, Foreseen, Notice, OpenSlot, PlanArrived, Scored, SendRelease
+from nodes.machine.events import (
+    BeforeStep,
+    Decided,
+    Event,
+    Notice,
+    OpenSlot,
+    PlanArrived,
+    Scored,
+    SendRelease,
+)
 from nodes.machine.journal import DataPosition, JournalRecord
 from nodes.machine.membership import MembershipChoice
 from nodes.machine.state import NodeState
@@ -71,7 +80,7 @@ def step(node: NodeState) -> bool:
         return False
     consensus, decision = opened.settled
     before = node.record
-    node.effects.append(Foreseen(opened.round, decision, slot.observations, slot.places))
+    node.effects.append(BeforeStep(opened.round, decision, slot.observations, slot.places))
     lesson = node.learner.learn(
         opened.round, consensus, decision, slot.observations, before.charged, node.secret
     )

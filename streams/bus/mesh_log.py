@@ -10,7 +10,7 @@ from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, dec
 from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
-from topology.plans import Chain, Heartbeat, Plan, PlanRecord, chosen
+from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records
 from topology.slot_clock import SlotClock
 
 T = TypeVar("T")
@@ -35,10 +35,10 @@ def valid(entries: Iterable[Entry[PlanRecord]], *, known: bool = False) -> list[
     records = [record for _, record in read]
     if known:
         chain = Chain(whole=False)
-        valid_records = [record for record in records if chain.take(record)]
+        chosen = [record for record in records if chain.take(record)]
     else:
-        valid_records = chosen(records, whole=not read or read[0][0].record.offset == 0)
-    valid_ids = set(map(id, valid_records))
+        chosen = valid_records(records, whole=not read or read[0][0].record.offset == 0)
+    valid_ids = set(map(id, chosen))
     return [entry for entry, record in read if id(record) in valid_ids]
 
 

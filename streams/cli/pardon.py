@@ -45,8 +45,8 @@ def pardon(
     for reader in readers:
         if not folder.journal(reader).exists():
             continue
-        around = file.resolved.node(reader).surroundings
-        with open_journal(state, reader, around, secrets.token_hex(16)) as journal:
+        context = file.resolved.node(reader).context
+        with open_journal(state, reader, context, secrets.token_hex(16)) as journal:
             for instance in journal.pardon(node):
                 pardoned += 1
                 typer.echo(f"{reader} hears {node} again: evidence against instance {instance} is forgiven")

@@ -25,9 +25,9 @@ from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.mesh.wire import Wire
 from streams.records.passes import Passes, fixed_sets
+from streams.runtime.actions import Ended
 from streams.runtime.process import Failed
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.turns import Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.state.folder import StateFolder
 from streams.state.learner_journal import open_learner_journal

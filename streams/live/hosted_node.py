@@ -27,9 +27,9 @@ from streams.mesh.signing import knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
+from streams.runtime.actions import Ended
 from streams.runtime.process import Ask, Failed
 from streams.runtime.runner import Runner
-from streams.runtime.turns import Ended
 from streams.runtime.worlds import ProcessWorld
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal, open_journal
@@ -62,7 +62,7 @@ class HostedNode:
         self._file, self._options = file, options
         self._made = file.resolved.node(name)
         self.mesh = replace(
-            self._made.surroundings, isolates=knows_writers(file, name), envelope=node_envelope(file, name)
+            self._made.context, isolates=knows_writers(file, name), envelope=node_envelope(file, name)
         )
         self._decoder = decoder(file, name)
         spent, from_end = options.spent or 0, options.reuse == "end"

@@ -34,6 +34,7 @@ from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
+from streams.runtime.actions import Loop
 from streams.runtime.kafka import in_a_thread
 from streams.runtime.process import (
     BEGINS_AGAIN,
@@ -47,7 +48,6 @@ from streams.runtime.process import (
     retry_until_reachable,
 )
 from streams.runtime.runner import Host
-from streams.runtime.turns import Loop
 from streams.runtime.worlds import COMMITS, ProcessWorld
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
@@ -226,7 +226,7 @@ class NodeProcess:
 
     def _work(self, host: Host, loop: Loop) -> None:
         """Run the nodes until the loop is stopped."""
-        host.run(loop, lambda runner: not runner.lane.ended)
+        host.run(loop, lambda runner: not runner.queue.ended)
         for node in self._nodes:
             node.watcher.left()
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from nodes.learner import Learner
 from nodes.machine.events import (
+    BeforeStep,
     Decided,
     Evidence,
-    Foreseen,
     Journal,
     LeaveAsked,
     Notice,
@@ -41,7 +41,7 @@ from streams.codec import (
 )
 from streams.codec.topics import may_lose
 from streams.live.start import NodeStart, Starter
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
 from streams.runtime.deadlines import FetchClock, Patience
 from streams.runtime.presence import Presence
 from streams.runtime.process import Ask
@@ -121,7 +121,7 @@ class NodeRole:
         name: str,
         learner: Learner,
         journal: NodeJournal,
-        mesh: Surroundings,
+        mesh: NodeContext,
         new_id: Callable[[], str],
         warn: Callable[[str], None],
         leave_from: Callable[[], int | None] = lambda: None,
@@ -196,7 +196,7 @@ class NodeRole:
         readers = {topics.progress(target): target for target in mesh.targets}
         refused: list[BadMessage] = []
         plans = tuple(plan for record in start.plans for plan in self._taken(record, refused))
-        reports = (Noticed, Decided, Foreseen, Stepped, Scored)
+        reports = (Noticed, Decided, BeforeStep, Stepped, Scored)
 
         def entered(opened: OpenSlot, pending: Pending) -> None:
             observer.entered()

@@ -2,7 +2,7 @@
 
 import logging
 
-from nodes.machine.events import Decided, Foreseen, Notice, Report
+from nodes.machine.events import BeforeStep, Decided, Notice, Report
 from nodes.protocol import Noticed
 from streams.codec import Refused
 from streams.live.outputs import Decisions, Predictions
@@ -63,7 +63,7 @@ class NodeWatcher:
             self._noticed(report)
         elif isinstance(report, Decided) and self._decisions is not None:
             self._decisions.write(report)
-        elif isinstance(report, Foreseen) and self._predictions is not None:
+        elif isinstance(report, BeforeStep) and self._predictions is not None:
             self._predictions.write(report)
 
     def catch_up(self) -> None:

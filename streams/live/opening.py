@@ -43,7 +43,7 @@ def check_mesh(file: MeshFile, names: Sequence[str]) -> None:
 
 
 def _on_mesh(file: MeshFile, names: Sequence[str]) -> Access:
-    meshes = [(name, file.resolved.node(name).surroundings) for name in names]
+    meshes = [(name, file.resolved.node(name).context) for name in names]
     return together(node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes)
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from nodes.losses.losses import Loss
 from nodes.losses.predictions import predicted
-from nodes.machine.events import Decided, Foreseen
+from nodes.machine.events import BeforeStep, Decided
 from nodes.machine.slots import Place
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.values import Decision, FloatArray, Observations
@@ -91,13 +91,16 @@ class Predictions:
         self._observed = observed
         self._behind = False
 
-    def write(self, foreseen: Foreseen) -> None:
+    def write(self, before_step: BeforeStep) -> None:
         """Write the predictions of one slot."""
-        observations, places = disclosed_to_owner(foreseen.observations), disclosed_to_owner(foreseen.places)
+        observations, places = (
+            disclosed_to_owner(before_step.observations),
+            disclosed_to_owner(before_step.places),
+        )
         try:
-            numbers = self._numbers(foreseen.decision, observations)
+            numbers = self._numbers(before_step.decision, observations)
             for place, prediction in zip(places, numbers, strict=True):
-                self._send(foreseen.round, place, prediction)
+                self._send(before_step.round, place, prediction)
             self._settle()
         except BusError as error:
             LOGGER.warning("a slot's predictions were not all written: %s", error)

@@ -70,7 +70,7 @@ class SchedulerWatcher(Protocol):
         """Take the number of live nodes, and the last round that the slowest has stepped."""
         del live, slowest
 
-    def recalled(self, beat: Heartbeat, at: float) -> None:
+    def replayed(self, beat: Heartbeat, at: float) -> None:
         """Take a heartbeat from the log, and when it was sent (seconds since 1970)."""
         del beat, at
 
@@ -182,7 +182,7 @@ class SchedulerRole:
                             plans.append(plan_record)
                     else:
                         beats.append(self._beat(self._progress[topic], record.value))
-                        self._watcher.recalled(beats[-1], record.timestamp)
+                        self._watcher.replayed(beats[-1], record.timestamp)
                 except Refused as refused:
                     self._watcher.refused(refused.reason)
         stored = start.stored[self._topics.topology]

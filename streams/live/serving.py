@@ -14,10 +14,10 @@ from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.registry import together
+from streams.runtime.actions import Action, Loop
 from streams.runtime.liveness import Liveness
 from streams.runtime.process import Failed, LogCut, Stop
 from streams.runtime.runner import Host
-from streams.runtime.turns import Action, Loop
 
 
 class Endpoints:

@@ -10,7 +10,7 @@ from nodes.protocol import Identity
 from streams.bus.bus import Bus, Stored, UnknownTopic
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import encode_release
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
 from streams.runtime.process import Ask
 from streams.state.memory_journal import NodeJournal
 from topology.plans import Plan, PlanRecord
@@ -61,7 +61,7 @@ class Starter:
 
     node: str
     journal: NodeJournal
-    mesh: Surroundings
+    mesh: NodeContext
     bus: Bus
     new_id: Callable[[], str]
     simulated: bool

@@ -13,12 +13,12 @@ from nodes.privacy.private import Private
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Refused
 from streams.live.node_role import NodeObserver, NodeRole
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
 from streams.records.record import Decoder, RawRecord
 from streams.records.slot_feed import DataLog, RecordCounts, SlotFeed
+from streams.runtime.actions import Ended
 from streams.runtime.process import ProcessExit
 from streams.runtime.runner import Host, Pending, Runner, is_orderly
-from streams.runtime.turns import Ended
 from streams.runtime.worlds import at_once, in_memory
 from streams.state.folder import JournalError
 from streams.state.memory_journal import NodeJournal
@@ -98,7 +98,7 @@ class MemoryNode:
         self,
         name: str,
         parts: NodeParts,
-        surroundings: Surroundings,
+        context: NodeContext,
         broker: MemoryBroker,
         faults: Faults,
         *,
@@ -111,7 +111,7 @@ class MemoryNode:
         self.warnings: list[str] = []
         self.replaced = False
         self.journal = journal
-        self._parts, self._mesh, self._broker, self._faults = parts, surroundings, broker, faults
+        self._parts, self._mesh, self._broker, self._faults = parts, context, broker, faults
         self._new_id, self._told = new_id, _Told(partial(report, name), self.refused)
         self._data = DataLog(iter(parts.records))
         self._effects = 0

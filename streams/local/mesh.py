@@ -17,9 +17,9 @@ from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.memory_node import MemoryNode, NodeParts
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
+from streams.runtime.actions import Ended
 from streams.runtime.runner import Host, Runner
-from streams.runtime.turns import Ended
 from streams.runtime.worlds import at_once, in_memory
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
@@ -69,16 +69,16 @@ class MeshParts:
         topics, topic_names = self.topics, [self.topics.topology, self.topics.scheduler]
         for name in sorted(self.nodes):
             topic_names += [topics.progress(name), topics.dead_letters(name)]
-            topic_names += [topics.edge(name, target) for target in self.surroundings(name).targets]
+            topic_names += [topics.edge(name, target) for target in self.context(name).targets]
         return tuple(dict.fromkeys(topic_names))
 
-    def surroundings(self, name: str) -> Surroundings:
+    def context(self, name: str) -> NodeContext:
         """Return a node's settings for the mesh."""
         sources, targets = self.scheduler.schedule.graph.neighbours(name)
         expected = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
         own_releases = self.expected(name)
-        return Surroundings(
+        return NodeContext(
             self.topics,
             self.digest,
             self.horizon,
@@ -110,7 +110,7 @@ class MemoryMesh:
     ) -> None:
         self.parts = parts
         names = sorted(parts.nodes)
-        around = {name: parts.surroundings(name) for name in names}
+        contexts = {name: parts.context(name) for name in names}
         self.broker = MemoryBroker(parts.all_topics, faults)
         self.bus = MemoryBus(self.broker)
         self.nodes = {}
@@ -119,13 +119,13 @@ class MemoryMesh:
             self.nodes[name] = MemoryNode(
                 name,
                 parts.nodes[name],
-                around[name],
+                contexts[name],
                 self.broker,
                 faults or Faults(),
                 new_id=new_id,
                 journal=MemoryJournal(instance, parts.horizon)
                 if state is None
-                else open_journal(state, name, around[name], instance, price),
+                else open_journal(state, name, contexts[name], instance, price),
                 report=report,
             )
         self.scheduler = MemoryScheduler(parts, self.broker)

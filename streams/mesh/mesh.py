@@ -140,7 +140,7 @@ def _epsilon(epsilon: Fraction | EpsilonSettings | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeContext:
     """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up.
 
     `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
@@ -339,12 +339,12 @@ class MeshNode:
         return Expected(mesh.run, self.name, self.mesh.digest, mesh.dimension, bound)
 
     @cached_property
-    def surroundings(self) -> Surroundings:
+    def context(self) -> NodeContext:
         """Its settings for its mesh."""
         mesh, (sources, targets) = self.mesh, self.mesh.graph.neighbours(self.name)
         waits = mesh.settings.round_timeout, mesh.settings.silence
         expected = {source: mesh.node(source).expected for source in sources}
-        return Surroundings(
+        return NodeContext(
             mesh.topics,
             mesh.digest,
             mesh.settings.horizon,

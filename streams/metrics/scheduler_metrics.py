@@ -70,7 +70,7 @@ class SchedulerMetrics:
         """Record the number of live nodes, and the last step of the slowest."""
         self._live, self._slowest = live, slowest
 
-    def recalled(self, beat: Heartbeat, at: float) -> None:
+    def replayed(self, beat: Heartbeat, at: float) -> None:
         """Handle a heartbeat from the log, and when it was sent (seconds since 1970)."""
         self._nodes[beat.node].take(beat, min(at, self._clock()))  # by the sender's clock, which may be wrong
 

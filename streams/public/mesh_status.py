@@ -106,7 +106,7 @@ class StatusTracker:
     def _beat(self, beat: Heartbeat, at: float) -> None:
         if self._roster.is_replaced(beat):
             return
-        self._roster.recall(beat)
+        self._roster.replay(beat)
         self._beats[beat.node], self._seen[beat.node] = beat, at
 
     def status(self, now: float) -> MeshStatus:

@@ -27,7 +27,7 @@ class ReplaySlots:
         """The number of waiting records."""
         return self._slots.waiting
 
-    def pass_over(self, positions: Mapping[int, int]) -> None:
+    def skip_ahead(self, positions: Mapping[int, int]) -> None:
         """Skip all records below these offsets."""
         self.next |= {part: max(offset, self.next.get(part, 0)) for part, offset in positions.items()}
 
@@ -43,7 +43,7 @@ class ReplaySlots:
 
     def open(self, round: int, position: DataPosition) -> None:
         """Open the slot of that round at that position."""
-        self.pass_over(dict(position))
+        self.skip_ahead(dict(position))
         if self.by_count:
             first = dict(position).get(0, 0)
             while self._kept and self._kept[0].offset < first:

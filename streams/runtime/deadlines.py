@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nodes.protocol import StartDeadline
 from streams.bus.bus import Reader, Unreachable
-from streams.runtime.turns import Turns
+from streams.runtime.actions import ActionScheduler
 
 EACH = 0.02
 """The least seconds between looks at whether patience has ended."""
@@ -146,7 +146,7 @@ class Deadlines:
 
     def __init__(
         self,
-        loop: Turns,
+        loop: ActionScheduler,
         clock: FetchClock,
         bus: Ends,
         edges: Sequence[str],

@@ -39,11 +39,11 @@ from typing import Any, NamedTuple
 from nodes.protocol import DeadlinePassed, Halt, Machine, StartDeadline
 from streams.bus.bus import Bus, BusError, Reader
 from streams.codec import Refused
+from streams.runtime.actions import Action, Ended, Loop, RoleQueue
 from streams.runtime.deadlines import Deadlines, FetchClock, InFlight, Patience
 from streams.runtime.floods import DeadLetters
 from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit, unreadable
-from streams.runtime.turns import Action, Ended, Lane, Loop
 from streams.runtime.worlds import ProcessWorld
 
 BEAT = 1.0
@@ -158,21 +158,21 @@ class Role:
 class Pending:
     """Answers an effect whose event is made elsewhere. Call it from any thread."""
 
-    def __init__(self, lane: Lane, handle: Callable[[Any], None]) -> None:
-        self._lane, self._handle = lane, handle
+    def __init__(self, queue: RoleQueue, handle: Callable[[Any], None]) -> None:
+        self._queue, self._handle = queue, handle
 
     @property
     def over(self) -> bool:
         """Whether the role has ended: nobody waits for an answer."""
-        return self._lane.ended
+        return self._queue.ended
 
     def answer(self, make: Callable[[], Any | None]) -> None:
         """Call `make` in the role's turn, and handle the event that it returns, if any."""
-        self._lane.put(partial(self._answer, make))
+        self._queue.put(partial(self._answer, make))
 
     def fail(self, error: Exception) -> None:
         """End the role."""
-        self._lane.fail(error)
+        self._queue.fail(error)
 
     def _answer(self, make: Callable[[], Any | None]) -> None:
         event = make()
@@ -196,10 +196,10 @@ class Runner:
     ) -> None:
         self.role, self._bus, self._world, self._before = role, world.bus, world, before
         self.clock = role.clock or FetchClock(world.clock)
-        self.lane = Lane(world.turns, self._before_turn, over)
+        self.queue = RoleQueue(world.actions, self._before_turn, over)
         self.offsets = {**role.offsets, role.presence.topic: role.presence.first}
         self._deadlines = Deadlines(
-            self.lane,
+            self.queue,
             self.clock,
             world.bus,
             role.peers,
@@ -212,7 +212,7 @@ class Runner:
         self._beats = InFlight()
         self._events: deque[Any] = deque()
         self._effects: Iterator[Any] = iter(())
-        self.pending = Pending(self.lane, self._handle)
+        self.pending = Pending(self.queue, self._handle)
         self._table = self._effect_table()
 
     @property
@@ -224,7 +224,7 @@ class Runner:
 
     def begin(self, reader: Reader) -> None:
         """Start the machine; `reader` reads from `offsets` on."""
-        self.lane.turn(partial(self._begin, reader))
+        self.queue.turn(partial(self._begin, reader))
 
     def read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
         """Take a record of one of the role's topics, in the reader's thread (rule 4)."""
@@ -233,24 +233,24 @@ class Runner:
             if presence.read(offset, value):
                 self.clock.beat()
                 if topic in self.role.decode:
-                    self.lane.do(partial(self._take, topic, Arrived(offset, value, appended)))
+                    self.queue.do(partial(self._take, topic, Arrived(offset, value, appended)))
             elif presence.replaced:
                 reason = (
                     f"another process of {presence.whose} has started after this one, and takes its place"
                 )
-                self.lane.fail(Failed(reason))
+                self.queue.fail(Failed(reason))
             return
         is_worth = self.role.floods.get(topic)
         if is_worth is None or is_worth(value):
-            self.lane.do(partial(self._take, topic, Arrived(offset, value, appended)))
+            self.queue.do(partial(self._take, topic, Arrived(offset, value, appended)))
 
     def reading_failed(self, topic: str, error: BusError) -> None:
         """Take that a topic cannot be read any more."""
-        self.lane.fail(unreadable(topic, error))
+        self.queue.fail(unreadable(topic, error))
 
     def handle(self, event: Any) -> None:
         """Handle an event from outside, in a turn."""
-        self.lane.turn(partial(self._handle, event))
+        self.queue.turn(partial(self._handle, event))
 
     def last_beat(self) -> None:
         """Tell where the process has stopped, unless it has failed. Once the loop has ended."""
@@ -259,7 +259,7 @@ class Runner:
 
     def close(self) -> None:
         """Do nothing any more."""
-        self.lane.ended = True
+        self.queue.ended = True
 
     # ---------------------------------------------------------------------------------------- in its turns
 
@@ -272,16 +272,16 @@ class Runner:
         role = self.role
         self._deadlines.watch(reader)
         for seconds, make in role.timers:  # before the heartbeat, which may tell of what they change
-            self.lane.every(seconds, partial(self._tick, make))
+            self.queue.every(seconds, partial(self._tick, make))
         if role.beat is not None:
-            self.lane.every(role.beat, self._beat)
+            self.queue.every(role.beat, self._beat)
         for topic, value in role.unsent:
             self._send(topic, value)
         for letter in role.refusals:
             self._refuse(letter)
         self._handle(role.first)
         if role.ends:
-            reader.when_read(role.ends, partial(self.lane.put, role.caught_up))
+            reader.when_read(role.ends, partial(self.queue.put, role.caught_up))
 
     def _take(self, topic: str, arrived: Arrived) -> None:
         try:
@@ -303,7 +303,7 @@ class Runner:
     def _go_on(self) -> None:
         """Carry out what is left to do, up to an append that is done elsewhere (rules 1 and 2)."""
         machine = self.role.machine
-        while not self.lane.held:
+        while not self.queue.held:
             effect = next(self._effects, None)
             if effect is not None:
                 self._before(effect)
@@ -357,9 +357,9 @@ class Runner:
                 keep(effect)
             except BaseException as failed:  # noqa: BLE001 # it is raised in the role's turn, which it ends
                 error = failed
-            self.lane.resume(partial(self._resume, effect, start_time, error))
+            self.queue.resume(partial(self._resume, effect, start_time, error))
 
-        self.lane.hold()
+        self.queue.hold()
         commits(append)
 
     def _resume(self, effect: Any, start_time: float, error: BaseException | None) -> None:

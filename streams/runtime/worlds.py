@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from streams.bus.bus import Bus
 from streams.bus.memory import MemoryBroker, MemoryBus
-from streams.runtime.turns import Action, Turns
+from streams.runtime.actions import Action, ActionScheduler
 
 T = TypeVar("T")
 
@@ -25,13 +25,13 @@ class ProcessWorld:
     """
 
     bus: Bus
-    turns: Turns
+    actions: ActionScheduler
     clock: Callable[[], float]
     elsewhere: Callable[[Action], object]
     commits: Callable[[Action], object] | None = None
 
 
-class VirtualTurns(Turns):
+class VirtualScheduler(ActionScheduler):
     """Turns in the virtual time of a broker in memory."""
 
     def __init__(self, broker: MemoryBroker) -> None:
@@ -52,7 +52,7 @@ class VirtualTurns(Turns):
 
 def in_memory(broker: MemoryBroker, bus: MemoryBus) -> ProcessWorld:
     """Return the world of one process on a broker in memory."""
-    return ProcessWorld(bus, VirtualTurns(broker), lambda: broker.now, broker.soon)
+    return ProcessWorld(bus, VirtualScheduler(broker), lambda: broker.now, broker.soon)
 
 
 def at_once(question: Callable[[], T]) -> T:

@@ -354,12 +354,12 @@ class Adversary:
             self._passing(world.add_scheduler(oldest), fault.seconds)
             return
         node.process.end("gets the older mesh file", RUNS)
-        node.use_file(parts.surroundings(node.name), oldest)
+        node.use_file(parts.context(node.name), oldest)
         self._after(fault.seconds, partial(self._restart, node, world.scene.files[newest][1]))
 
     def _restart(self, node: SimulatedNode, parts: MeshParts) -> None:
         node.process.end("gets a newer mesh file", RUNS)
-        node.use_file(parts.surroundings(node.name), max(self.world.scene.files))
+        node.use_file(parts.context(node.name), max(self.world.scene.files))
 
     # ---------------------------------------------------------------------------------------------------
 

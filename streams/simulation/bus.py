@@ -6,7 +6,7 @@ from functools import partial
 from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
 from streams.bus.memory import Action, Log, MemoryBus, MemoryReader
 from streams.runtime.process import ProcessExit
-from streams.runtime.worlds import VirtualTurns
+from streams.runtime.worlds import VirtualScheduler
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.link import Link
 
@@ -171,7 +171,7 @@ class FaultyBus(MemoryBus):
             self._land(*sent)
 
 
-class PausedTurns(VirtualTurns):
+class PausedScheduler(VirtualScheduler):
     """Turns of a process that may stand still; what is due meanwhile is done once it goes on."""
 
     def __init__(self, broker: FaultyBroker) -> None:

@@ -30,8 +30,8 @@ from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
 from streams.mesh.wire import Wire
 from streams.records.passes import Passes, fixed_sets
+from streams.runtime.actions import Action, Ended
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.turns import Action, Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import Appends, FaultyBus, Killed, PlannedCrash
@@ -233,7 +233,7 @@ class SimulatedParty:
             self._appends.begin(setting.append_time * self._play.share(), append)
 
         commits = append_later if setting.append_time else None
-        return ProcessWorld(bus, world.turns, world.clock, elsewhere, commits)
+        return ProcessWorld(bus, world.actions, world.clock, elsewhere, commits)
 
     def _ended(self, error: Ended) -> None:
         if is_orderly(error):  # it ends once the broker has all that it has sent

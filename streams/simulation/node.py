@@ -17,14 +17,14 @@ from streams.bus.bus import Unreachable
 from streams.codec import Refused
 from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.memory_node import MemorySlots, NodeParts
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
 from streams.records.slot_feed import SlotFeed
+from streams.runtime.actions import Action, Ended
 from streams.runtime.process import BEGINS_AGAIN
 from streams.runtime.runner import Host, Runner, is_orderly
-from streams.runtime.turns import Action, Ended
 from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import Appends, FaultyBus, Killed, PausedTurns, PlannedCrash
+from streams.simulation.bus import Appends, FaultyBus, Killed, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached
 from streams.simulation.journal import DiskFull, FaultyJournal
 from streams.simulation.link import Link
@@ -79,7 +79,7 @@ class SimulatedNode(NodeObserver):
         self,
         name: str,
         parts: NodeParts,
-        around: Surroundings,
+        context: NodeContext,
         broker: FaultyBroker,
         data: DataTopic,
         journal: FaultyJournal,
@@ -97,7 +97,7 @@ class SimulatedNode(NodeObserver):
         self.leave_from: int | None = None
         self.process = SimulatedProcess(broker, watcher, append_time)
         self.process.take(self)
-        self._parts, self._mesh, self._broker, self._data = parts, around, broker, data
+        self._parts, self._mesh, self._broker, self._data = parts, context, broker, data
         self._slot_time, self._new_id, self._watcher = slot_time, new_id, watcher
         self._bus: FaultyBus | None = None
         self.crash = PlannedCrash()
@@ -129,9 +129,9 @@ class SimulatedNode(NodeObserver):
         """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
         self.leave_from = leave_from
 
-    def use_file(self, around: Surroundings, generation: int) -> None:
+    def use_file(self, context: NodeContext, generation: int) -> None:
         """Use another mesh file from the next start on."""
-        self._mesh, self.generation = around, generation
+        self._mesh, self.generation = context, generation
 
     def crash_in(self, effects: int, restart_after: float) -> None:
         """Let its process die before that effect from now (1: the next), and start again later."""
@@ -215,7 +215,7 @@ class SimulatedProcess:
         self.link, self.starting = Link(), False
         self.nodes: list[SimulatedNode] = []
         self._broker, self._watcher, self._append_time = broker, watcher, append_time
-        self._turns = PausedTurns(broker)
+        self._actions = PausedScheduler(broker)
         self._bus: FaultyBus | None = None
         self._host: Host | None = None
         self._appends = Appends(broker)
@@ -225,12 +225,12 @@ class SimulatedProcess:
         wanted_nodes = [node for node in self.nodes if node.wanted]
         if self._bus is not None or self.starting or not wanted_nodes:
             return
-        self.starting, self._turns = True, PausedTurns(self._broker)
+        self.starting, self._actions = True, PausedScheduler(self._broker)
         bus = FaultyBus(self._broker, self.link)
         world = in_memory(self._broker, bus)
         has_threads = len(wanted_nodes) > 1 or self._append_time() > 0
         commits = self._append_later if has_threads else None
-        world = ProcessWorld(bus, self._turns, world.clock, world.elsewhere, commits)
+        world = ProcessWorld(bus, self._actions, world.clock, world.elsewhere, commits)
         try:
             self.link.check()
             runners = [node.begin(bus, world) for node in wanted_nodes]
@@ -278,12 +278,12 @@ class SimulatedProcess:
 
     def pause(self) -> None:
         """Stop the process, as SIGSTOP does."""
-        self._turns.pause()
+        self._actions.pause()
         self.link.cut(deaf=True)
 
     def resume(self) -> None:
         """Let it go on: what its timers wanted meanwhile comes first."""
-        self._turns.resume()
+        self._actions.resume()
         self.link.heal(deaf=True)
 
     def over(self, node: SimulatedNode, role: NodeRole, error: Ended) -> None:

@@ -3,12 +3,12 @@
 from streams.bus.bus import Unreachable
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.mesh import MeshParts
+from streams.runtime.actions import Ended
 from streams.runtime.process import LogCut
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.turns import Ended
 from streams.runtime.worlds import ProcessWorld, at_once
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, Killed, PausedTurns, PlannedCrash
+from streams.simulation.bus import FaultyBus, Killed, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached, SimulatedHistory
 from streams.simulation.link import Link
 from topology.scheduler import LeftOut
@@ -33,7 +33,7 @@ class SimulatedScheduler:
         self._parts, self._broker, self._note = parts, broker, history.note
         self._watcher = _Watcher(name, history)
         self._number, self._starts = number, 0
-        self._turns = PausedTurns(broker)
+        self._actions = PausedScheduler(broker)
         self._clock = _Clock(broker)
         self._bus: FaultyBus | None = None
         self._host: Host | None = None
@@ -54,7 +54,7 @@ class SimulatedScheduler:
             return
         bus = FaultyBus(self._broker, self.link)
         self._crash.forget()
-        world = ProcessWorld(bus, self._turns, self._clock, self._broker.soon)
+        world = ProcessWorld(bus, self._actions, self._clock, self._broker.soon)
         try:
             self.link.check()
             role = self._role(world)
@@ -82,13 +82,13 @@ class SimulatedScheduler:
 
     def pause(self) -> None:
         """Stop the process, as SIGSTOP does."""
-        self._turns.pause()
+        self._actions.pause()
         self.link.cut(deaf=True)
 
     def resume(self) -> None:
         """Let it go on."""
         self.link.heal(deaf=True)
-        self._turns.resume()
+        self._actions.resume()
 
     def _role(self, world: ProcessWorld) -> Role:
         parts, topics = self._parts, self._parts.topics

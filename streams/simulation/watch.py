@@ -6,7 +6,7 @@ from itertools import count
 from typing import NamedTuple
 
 from nodes.learner import Learner
-from nodes.machine.events import Decided, Foreseen, Notice, Report, Scored
+from nodes.machine.events import BeforeStep, Decided, Notice, Report, Scored
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
@@ -30,7 +30,7 @@ from streams.simulation.oracle.given import (
     HandedDecision,
     HandedSlot,
     Lost,
-    RepeatedLesson,
+    RepeatedStep,
     Setup,
 )
 from streams.simulation.oracle.oracle import Oracle
@@ -157,7 +157,7 @@ class Watch:
         match report:
             case Decided():
                 self.oracle.decided(process, HandedDecision(*report[:2], report.heard, report.edges))
-            case Foreseen(round=round, places=places):
+            case BeforeStep(round=round, places=places):
                 self._repeated.slots[process] = report
                 offsets = tuple([offset for _, offset in for_the_owner(places)])
                 self.oracle.slot(process, HandedSlot(round, offsets))
@@ -236,7 +236,7 @@ def setup_of(scene: Scene) -> Setup:
 
 
 def _edges(parts: MeshParts) -> frozenset[tuple[str, str]]:
-    return frozenset((name, target) for name in parts.nodes for target in parts.surroundings(name).targets)
+    return frozenset((name, target) for name in parts.nodes for target in parts.context(name).targets)
 
 
 def _keys(envelope: Envelope) -> tuple[dict[str, bytes] | None, dict[str, bytes] | None]:
@@ -255,7 +255,7 @@ class RepeatedSteps:
         records: Mapping[str, tuple[RawRecord, ...]],
     ) -> None:
         self._learners, self._decoders, self._records = learners, decoders, records
-        self.slots: dict[object, Foreseen] = {}
+        self.slots: dict[object, BeforeStep] = {}
         self.secrets: dict[object, Secret | None] = {}
 
     def decide(self, name: str, round: int, consensus: FloatArray) -> FloatArray:
@@ -288,14 +288,14 @@ class RepeatedSteps:
         point: FloatArray,
         charged: int,
         span: tuple[int, int] | None,
-    ) -> RepeatedLesson:
+    ) -> RepeatedStep:
         """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
         observations = self.slots[process].observations if span is None else self._read(name, span)
         learner = self._learners[name]
         lesson = learner.learn(
             round, Consensus(consensus), Decision(point), observations, charged, self.secrets[process]
         )
-        return RepeatedLesson(lesson.release, for_the_owner(lesson.gradient))
+        return RepeatedStep(lesson.release, for_the_owner(lesson.gradient))
 
     def observed(self, name: str, point: FloatArray) -> FloatArray:
         """Return the coordinates that the loss sees."""

@@ -69,7 +69,7 @@ class World:
         node, before = self._node(name, journal), self.nodes.get(name)
         if before is not None:
             _, parts = self.scene.files[before.generation]
-            node.use_file(parts.surroundings(name), before.generation)
+            node.use_file(parts.context(name), before.generation)
             node.leave(before.leave_from)
         self.nodes[name] = node
         self.processes.append(node)
@@ -126,7 +126,7 @@ class World:
         return SimulatedNode(
             name,
             parts.nodes[name],
-            parts.surroundings(name),
+            parts.context(name),
             self.broker,
             self.data[name],
             journal,

@@ -15,7 +15,7 @@ from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
-from streams.mesh.mesh import Surroundings
+from streams.mesh.mesh import NodeContext
 from streams.state.checksums import checksum
 from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import Life, keep_life, open_to_write, transaction
@@ -196,7 +196,7 @@ class SqliteJournal(JournalReader):
 
 
 def open_journal(
-    state: Path, node: str, mesh: Surroundings, instance: str, price: Price | None = None
+    state: Path, node: str, mesh: NodeContext, instance: str, price: Price | None = None
 ) -> SqliteJournal:
     """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
     return SqliteJournal(

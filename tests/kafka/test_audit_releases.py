@@ -56,7 +56,7 @@ class OnBroker:
 
     def message(self, source, target, round) -> ReleaseMessage:
         """What the edge holds for that round."""
-        edge, expected = self.topics.edge(source, target), self.file.resolved.node(source).surroundings.own
+        edge, expected = self.topics.edge(source, target), self.file.resolved.node(source).context.own
         found = [decode_release(value, expected) for value in self.bus.read(edge, 0)]
         return next(message for message in found if message.round == round)
 

@@ -78,8 +78,8 @@ def test_the_ends_of_logs_are_lost_and_nobody_is_restarted(tmp_path, new_broker,
     broker = new_broker()
     with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
         released = Released(mesh)
-        # The cut takes whole batches: those of a second feed, which no node reaches, however slow this machine
-        # is. Where every node had read what is lost, all would begin anew, and the run would be over.
+        # The cut takes whole batches: those of a second feed, which no node reaches, on the slowest
+        # machine. Where every node had read what is lost, all would begin anew, and the run would be over.
         for records in ("20000", "500"):
             mesh.feed_all("--records", records)
         mesh.scheduler()

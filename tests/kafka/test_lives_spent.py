@@ -54,7 +54,7 @@ class Lives:
         where.mkdir(exist_ok=True)
         spend = NodeSpend(file, self.node, NodeOptions(where, **(options or {})))
         node = file.resolved.node(self.node)
-        around, price = node.surroundings, node.price
+        around, price = node.context, node.price
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
             spends = stack.enter_context(closing(SpendsBus(file.brokers(self.node).data, [self.node])))

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.losses.losses import Softmax, Squared
 from nodes.losses.predictions import predicted
-from nodes.machine.events import Foreseen
+from nodes.machine.events import BeforeStep
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.bus.kafka import KafkaBus
@@ -111,7 +111,7 @@ def slot(round, scale=1.0):
     features = np.array([[scale, 0.0], [round, scale], [1.0, 1.0]])
     seen = Observations(features, np.zeros(3), np.array([True, True, False]))
     places = tuple((1, 10 * round + k) for k in range(3))
-    return Foreseen(round, Decision(np.array([2.0, -1.0])), Private(seen), Private(places))
+    return BeforeStep(round, Decision(np.array([2.0, -1.0])), Private(seen), Private(places))
 
 
 def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(new_broker, caplog):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.events import Decided, Foreseen, Journal
+from nodes.machine.events import BeforeStep, Decided, Journal
 from nodes.privacy.reveal import opened
 from nodes.protocol import DeadlinePassed
 from nodes.values import averaged
@@ -88,8 +88,8 @@ def test_what_is_foreseen_is_the_slot_before_it_is_learnt_from():
     node = machine()
     effects = started(node, *plans(1, 1), end(2)) + feed(node, *neighbours(1), slot(1, (1.0, 0.0)))
     kinds = [type(effect) for effect in effects]
-    (foreseen,) = of(effects, Foreseen)
-    assert kinds.index(Foreseen) < kinds.index(Journal, 2)
-    assert foreseen.round == 1
-    assert opened(foreseen.observations).features.tolist() == [[1.0, 0.0]]
-    assert foreseen.decision is of(effects, Decided)[0].decision
+    (before_step,) = of(effects, BeforeStep)
+    assert kinds.index(BeforeStep) < kinds.index(Journal, 2)
+    assert before_step.round == 1
+    assert opened(before_step.observations).features.tolist() == [[1.0, 0.0]]
+    assert before_step.decision is of(effects, Decided)[0].decision

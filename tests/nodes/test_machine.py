@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nodes.machine.events import (
+    BeforeStep,
     Decided,
     Evidence,
-    Foreseen,
     Journal,
     Notice,
     OpenSlot,
@@ -63,7 +63,7 @@ def test_a_round_is_consensus_then_decision_then_step():
     assert len(decided.heard) == 2
     effects = feed(node, slot(1, features=(1.0, 0.0), label=0.0))  # gradient (1, 0) at (1, 2), step 1/2
     kinds = [type(effect) for effect in effects]
-    assert kinds == [Foreseen, Journal, Stepped, SendHeartbeat, Scored, SendRelease, OpenSlot]
+    assert kinds == [BeforeStep, Journal, Stepped, SendHeartbeat, Scored, SendRelease, OpenSlot]
     assert effects[0].decision is decided.decision
     record = effects[1].record
     np.testing.assert_array_equal(record.release, [0.5, 2.0])
@@ -77,7 +77,7 @@ def test_a_slot_may_close_before_the_releases_come_and_is_read_only_after_the_de
     started(node, *plans(1, 2))
     assert feed(node, slot(1)) == []
     effects = feed(node, *neighbours(1))
-    assert [type(effect) for effect in effects][:3] == [Decided, Foreseen, Journal]
+    assert [type(effect) for effect in effects][:3] == [Decided, BeforeStep, Journal]
 
 
 def test_no_step_before_the_next_plan_is_known():

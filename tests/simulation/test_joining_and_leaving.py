@@ -77,7 +77,7 @@ class Changing:
         node = self.mesh.nodes[name] = MemoryNode(
             name,
             parts.nodes[name],
-            parts.surroundings(name),
+            parts.context(name),
             self.mesh.broker,
             self._faults,
             new_id=self.new_id,
@@ -225,7 +225,7 @@ def test_a_machine_restored_with_its_older_file_and_journal_begins_a_new_life(tm
     journal = deepcopy(mesh.mesh.nodes["c"].journal)
     mesh.take(SIX, 1)
     mesh.go_on(SIX, 10)
-    assert not set(older.surroundings("c").targets) & set(mesh.parts.surroundings("c").targets)
+    assert not set(older.context("c").targets) & set(mesh.parts.context("c").targets)
     newer, mesh.parts = mesh.parts, older
     restored(mesh, journal)
     mesh.parts = newer

@@ -54,9 +54,7 @@ class Mesh:
         return records[-1].round if records else 0
 
     def edges(self, name):
-        return [
-            self.mesh.parts.topics.edge(name, target) for target in self.mesh.parts.surroundings(name).targets
-        ]
+        return [self.mesh.parts.topics.edge(name, target) for target in self.mesh.parts.context(name).targets]
 
     def sent(self, name):
         """(instance, round) of what is on each of a node's edges."""
@@ -203,7 +201,7 @@ def test_a_node_whose_positions_were_cut_from_the_logs_joins_again(file, seeds):
         node.stop()
         other = NAMES[(NAMES.index(name) + 1) % 4]
         mesh.until_round(other, mesh.last(name) + 10)
-        edges = [topics.edge(source, name) for source in mesh.mesh.parts.surroundings(name).expected]
+        edges = [topics.edge(source, name) for source in mesh.mesh.parts.context(name).expected]
         cut = chance.choice([[topics.topology], edges, [topics.topology, *edges]])
         for topic in cut:
             mesh.broker.trim(topic, mesh.bus.end(topic) - chance.randrange(1, 3))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scheduling import FULL, plan
-from topology.plans import NOTHING, Chain, PlanRecord, after, chosen
+from topology.plans import NOTHING, Chain, PlanRecord, after, valid_records
 
 OURS = [plan(round, round - 1, FULL) for round in range(1, 10)]
 THEIRS = [plan(round, round - 1, FULL[:2]) for round in range(1, 10)]
@@ -57,23 +57,23 @@ def test_nothing_follows_the_end():
 
 def test_in_a_whole_log_the_first_of_two_records_counts():
     log = [of(OURS, 1, 2), of(THEIRS, 1, 4), of(THEIRS, 5, 9), of(OURS, 3, 4), of(OURS, 1, 2)]
-    assert chosen(log) == [log[0], log[3]]
+    assert valid_records(log) == [log[0], log[3]]
 
 
 def test_a_log_that_begins_with_a_void_record_is_read_by_its_longest_chain():
     log = [of(THEIRS, 3, 4, base=OURS[1]), of(OURS, 3, 3), of(OURS, 4, 5), of(THEIRS, 5, 5), of(OURS, 6, 6)]
-    assert rounds(chosen(log, whole=False)) == rounds([log[1], log[2], log[4]])
-    assert chosen([], whole=False) == []
+    assert rounds(valid_records(log, whole=False)) == rounds([log[1], log[2], log[4]])
+    assert valid_records([], whole=False) == []
 
 
 def test_what_comes_again_changes_nothing():
     log = [of(OURS, 3, 4), of(OURS, 5, 6), of(OURS, 3, 4), of(OURS, 5, 6), of(OURS, 7, 7)]
-    assert chosen(log, whole=False) == [log[0], log[1], log[4]]
+    assert valid_records(log, whole=False) == [log[0], log[1], log[4]]
 
 
 def test_a_mark_with_another_round_is_no_continuation():
     log = [of(OURS, 3, 4), PlanRecord(OURS[3].mark, (plan(7, 6, FULL),)), of(OURS, 5, 6)]
-    assert chosen(log, whole=False) == [log[0], log[2]]
+    assert valid_records(log, whole=False) == [log[0], log[2]]
     chain = Chain(whole=False)
     assert [chain.take(record) for record in log] == [True, False, True]
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.support.scheduler_model import HORIZON, Node, Sent, View, says, valid
 from topology.graph import ring
-from topology.plans import Chain, Heartbeat, Plan, after, chosen
+from topology.plans import Chain, Heartbeat, Plan, after, valid_records
 from topology.scheduler import (
     HeartbeatRead,
     PlansRead,
@@ -290,7 +290,7 @@ class Mesh(RuleBasedStateMachine):
         for cut in range(len(self.log)):
             known = whole[len(valid(self.log[:cut])) + 2 * HORIZON :]
             if known and self.in_order:
-                records = chosen([sent.record for sent in self.log[cut:]], whole=False)
+                records = valid_records([sent.record for sent in self.log[cut:]], whole=False)
                 found = [says(plan) for record in records for plan in record.plans]
                 assert found[-len(known) :] == known
 

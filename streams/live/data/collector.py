@@ -118,7 +118,7 @@ class SlotCollector:
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
         """Take no record below these offsets; `lost` records had left the log before."""
         with self._lock:
-            self._slots.pass_over(positions)
+            self._slots.skip_ahead(positions)
             self._first = max(self._first, positions.get(0, 0))
             self._counts.lost += lost
 

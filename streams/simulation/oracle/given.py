@@ -111,7 +111,7 @@ class HandedSlot(NamedTuple):
     offsets: tuple[int, ...]
 
 
-class RepeatedLesson(NamedTuple):
+class RepeatedStep(NamedTuple):
     """A step made again with the noise that was drawn: the release, and the slot's mean gradient."""
 
     value: FloatArray
@@ -145,7 +145,7 @@ class Repeated(Protocol):
         point: FloatArray,
         charged: int,
         span: tuple[int, int] | None,
-    ) -> RepeatedLesson:
+    ) -> RepeatedStep:
         """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
 
     def observed(self, name: str, point: FloatArray) -> FloatArray:

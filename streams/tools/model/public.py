@@ -81,9 +81,9 @@ def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]
     """
     released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()
-    surroundings = file.resolved.node(node).surroundings
-    for target in surroundings.targets:
-        for _, _, message in log.releases(surroundings.own, [target]):
+    context = file.resolved.node(node).context
+    for target in context.targets:
+        for _, _, message in log.releases(context.own, [target]):
             plan = plans.get(message.round)
             member = None if plan is None else plan.member(node)
             if member is None or not member.full or member.instance != message.instance:

@@ -44,7 +44,7 @@ def test_a_node_that_runs_keeps_its_journal(call, path, tmp_path):
     state = tmp_path / "state"
     lied_to(path, state)
     file = load(path)
-    with open_journal(state, "a", file.resolved.node("a").surroundings, "f" * 32):
+    with open_journal(state, "a", file.resolved.node("a").context, "f" * 32):
         outcome = call("pardon", path, "b", "--state", state)
     assert (outcome.code, outcome.out) == (2, "")
     assert "another process has the journal " in outcome.err

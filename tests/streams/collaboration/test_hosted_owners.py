@@ -66,9 +66,9 @@ def ends(bus, caplog, **outcomes):
             letters="letters",
         )
     over = sum(outcome is not None for outcome in outcomes.values())
-    turns = process.world.turns
-    turns.every(0.01, lambda: caplog.text.count("has ended: ") == over < len(outcomes) and turns.stop())
-    turns.after(LONGEST, turns.stop)
+    actions = process.world.actions
+    actions.every(0.01, lambda: caplog.text.count("has ended: ") == over < len(outcomes) and actions.stop())
+    actions.after(LONGEST, actions.stop)
     with caplog.at_level(logging.INFO, "mirrormesh.owners"), Stop() as stop:
         process.run(roles, stop)
 

@@ -24,7 +24,7 @@ class Processes:
 
     def start(self):
         """Start one more: it says hello, and reads what was said before."""
-        around, learner = self.parts.surroundings("a"), self.parts.nodes["a"].learner
+        around, learner = self.parts.context("a"), self.parts.nodes["a"].learner
         journal = MemoryJournal(self.new_id(), self.parts.horizon)
         role = NodeRole("a", learner, journal, around, self.new_id, self.ignore)
         role.recover(self.bus, at_once)

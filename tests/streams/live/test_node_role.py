@@ -38,7 +38,7 @@ def test_a_look_at_the_owners_wish_is_for_plans_and_a_flood_of_garbage_costs_non
         name,
         node.learner,
         journal,
-        node.surroundings,
+        node.context,
         lambda: "b" * 32,
         print,
         lambda: looks.append(1),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.losses.losses import Softmax, Squared
-from nodes.machine.events import Decided, Foreseen
+from nodes.machine.events import BeforeStep, Decided
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.live.outputs import Decisions, Predictions
@@ -75,7 +75,7 @@ def foreseen(features, decision):
     features = np.array(features)
     size = len(features)
     seen = Observations(features, np.zeros(size), np.ones(size, np.bool_))
-    return Foreseen(
+    return BeforeStep(
         3, Decision(np.array(decision)), Private(seen), Private(tuple((0, k) for k in range(size)))
     )
 

@@ -19,8 +19,8 @@ def test_a_node_on_a_ring_builds_each_mechanism_once(tmp_path, monkeypatch, nois
     own = file.resolved.node("a")
     assert own.price.epsilon == (own.guarantee.epsilon if own.guarantee.protects else None)
     assert own.learner.ledger is file.resolved.node("b").ledger
-    assert own.surroundings.expected.keys() == {"b", "d"}
-    assert own.surroundings.own.bound == own.learner.release_bound
+    assert own.context.expected.keys() == {"b", "d"}
+    assert own.context.own.bound == own.learner.release_bound
     assert len(nodes) == len(set(nodes)) == built
 
 

@@ -55,7 +55,7 @@ def logged(file, state, caplog):
     """What the process of node `a` says as it starts."""
     caplog.set_level(logging.INFO)
     node = HostedNode(file, "a", NodeOptions(state))
-    with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as node.journal:
+    with open_journal(state, "a", file.resolved.node("a").context, "aa" * 16) as node.journal:
         node.start = NodeStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ())
         node.say()
     return caplog.messages

@@ -148,7 +148,7 @@ def test_without_signatures_the_library_of_keys_is_not_loaded(tmp_path):
     path = written(tmp_path, changed())
     code = (
         "import sys; from pathlib import Path; from streams.mesh.file import load;"
-        f"load(Path({str(path)!r})).resolved.node('a').surroundings;"
+        f"load(Path({str(path)!r})).resolved.node('a').context;"
         "import streams.live.node_role, streams.live.scheduler_role, streams.local.mesh;"
         "sys.exit(any(name.split('.')[0] == 'cryptography' for name in sys.modules))"
     )

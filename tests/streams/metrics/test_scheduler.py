@@ -62,10 +62,10 @@ def test_a_scheduler_shows_when_each_node_of_the_mesh_file_was_heard_and_how_oft
     now = [1000.0]
     metrics = SchedulerMetrics("tracking", "abc", connected=lambda: True, clock=lambda: now[0])
     assert shown(metrics.shared)["mirrormesh_mesh_nodes",] == 3
-    metrics.recalled(
+    metrics.replayed(
         beat("a", 4, boot="one", hello=True), 900.19
     )  # before this scheduler: no start it has heard
-    metrics.recalled(beat("c", 4, boot="one", hello=True), 2000.0)  # by a clock that runs ahead
+    metrics.replayed(beat("c", 4, boot="one", hello=True), 2000.0)  # by a clock that runs ahead
     now[0] = 1234.56
     for found in (
         beat("b", boot="one", hello=True),

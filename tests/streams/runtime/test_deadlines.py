@@ -6,8 +6,8 @@ import pytest
 
 from nodes.protocol import StartDeadline
 from streams.bus.bus import Unreachable
+from streams.runtime.actions import Loop
 from streams.runtime.deadlines import Deadlines, FetchClock
-from streams.runtime.turns import Loop
 
 TIMEOUT = 0.05
 

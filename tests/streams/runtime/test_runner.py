@@ -107,7 +107,7 @@ class Processes:
         bus = bus or self.bus
         world = in_memory(self.broker, bus)
         if self.asynchronous:
-            world = ProcessWorld(bus, world.turns, world.clock, world.elsewhere, self.commits.append)
+            world = ProcessWorld(bus, world.actions, world.clock, world.elsewhere, self.commits.append)
         runners = []
         for name in names:
             role = self.role(name, **changes)
@@ -217,7 +217,7 @@ def test_what_is_refused_and_evidence_become_dead_letters():
 def test_a_flood_costs_no_turn():
     processes = Processes()
     processes.start("a", floods={"words": lambda value: value != b"flood"})
-    processes.runners["a"].lane.do = pytest.fail
+    processes.runners["a"].queue.do = pytest.fail
     processes.say(b"flood")
 
 

@@ -3,20 +3,20 @@
 import pytest
 
 from streams.bus.bus import BusError
+from streams.runtime.actions import Loop, RoleQueue
 from streams.runtime.process import Failed, ProcessExit
-from streams.runtime.turns import Lane, Loop
 from streams.state.folder import JournalError
 
 
 class Two:
-    """Two lanes of one loop; `done` is what was done, and `over` how a lane has ended."""
+    """Two queues of one loop; `done` is what was done, and `over` how a queue has ended."""
 
     def __init__(self):
         self.loop, self.done, self.over = Loop(), [], []
-        self.a, self.b = (self.lane(name) for name in "ab")
+        self.a, self.b = (self.queue(name) for name in "ab")
 
-    def lane(self, name):
-        return Lane(
+    def queue(self, name):
+        return RoleQueue(
             self.loop,
             lambda: self.done.append(f"before {name}"),
             lambda error: self.over.append((name, str(error))),

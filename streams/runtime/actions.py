@@ -1,4 +1,4 @@
-"""The turns of a process: its loop, and the lane of each role in it; one action at a time.
+"""The actions of a process, one at a time: its loop, and a queue for each role in it.
 
 Two threads take turns: the one that runs the loop, and the broker's reader, which handles its records itself,
 as a hand-over would wake a thread for each record.
@@ -31,7 +31,7 @@ def _ended(error: BaseException) -> Failed:
     return Failed(f"the thread that reads was ended by {type(error).__name__}")
 
 
-class Turns(ABC):
+class ActionScheduler(ABC):
     """Where actions are done in order, one at a time."""
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Turns(ABC):
         self.after(seconds, again)
 
 
-class Loop(Turns):
+class Loop(ActionScheduler):
     """Does actions in order, one at a time.
 
     Call `put`, `fail` and `stop` from any thread, `do` from a thread other than the running one; everything
@@ -165,14 +165,14 @@ Ended = ProcessExit | BusError | JournalError
 """How a node ends by itself. Any other exception is a mistake of ours, and ends the process."""
 
 
-class Lane(Turns):
+class RoleQueue(ActionScheduler):
     """Does a node's actions in the loop's turns, `before` before each; an `Ended` ends this node alone.
 
     `over` is called once, in the loop's turn or before it runs, and nothing is done after it. Call `put`,
     `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
     """
 
-    def __init__(self, loop: Turns, before: Action, over: Callable[[Ended], None]) -> None:
+    def __init__(self, loop: ActionScheduler, before: Action, over: Callable[[Ended], None]) -> None:
         self._loop, self._before, self._over = loop, before, over
         self.ended = self.held = False
         self._waiting: deque[Action] = deque()
