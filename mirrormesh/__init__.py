@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from streams.mesh.examples import example_mesh, examples
     from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration
     from streams.mesh.model_file import Model, read_model
-    from streams.public.account import Account
-    from streams.public.owner_account import OwnerAccount
-    from streams.public.standings import budget
+    from streams.status.account import PrivacyAccount
+    from streams.status.charges import budget
+    from streams.status.owner_account import OwnerAccount
     from streams.tools.model.predicting import PredictionWriter, predict
     from streams.tools.model.writing import run_model, write_model
-    from streams.tools.tuning.forecasting import Worth, forecast
+    from streams.tools.tuning.forecasting import ForecastValue, forecast
 
 __all__ = [
-    "Account",
     "CollaborationFile",
     "CollaborationOutcome",
     "Engine",
+    "ForecastValue",
     "MeshFile",
     "MeshFileError",
     "Model",
@@ -39,10 +39,10 @@ __all__ = [
     "Outcome",
     "OwnerAccount",
     "PredictionWriter",
+    "PrivacyAccount",
     "Promise",
     "Step",
     "Summary",
-    "Worth",
     "budget",
     "check_loss",
     "example_mesh",
@@ -71,11 +71,11 @@ _MODULES = {
     "streams.mesh.examples": ("example_mesh", "examples"),
     "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration"),
     "streams.mesh.model_file": ("Model", "read_model"),
-    "streams.public.account": ("Account",),
-    "streams.public.owner_account": ("OwnerAccount",),
-    "streams.public.standings": ("budget",),
+    "streams.status.account": ("PrivacyAccount",),
+    "streams.status.owner_account": ("OwnerAccount",),
+    "streams.status.charges": ("budget",),
     "streams.tools.model.writing": ("run_model", "write_model"),
-    "streams.tools.tuning.forecasting": ("Worth", "forecast"),
+    "streams.tools.tuning.forecasting": ("ForecastValue", "forecast"),
     "streams.tools.model.predicting": ("PredictionWriter", "predict"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -20,9 +20,9 @@ from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.codec.topics import DataTopics
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import one_of
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.fits import by_time
 from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings

@@ -37,14 +37,14 @@ def collaborates(path: Path, folder: Path) -> None:
     account = mirrormesh.budget(file, "a", folder)
     assert_type(account, mirrormesh.OwnerAccount)
     assert_type(account.all_runs.epsilon, float | None)
-    assert_type(mirrormesh.forecast(file, synthetic=True), mirrormesh.Worth)
+    assert_type(mirrormesh.forecast(file, synthetic=True), mirrormesh.ForecastValue)
 
 
 def asks(file: MeshFile, state: Path) -> None:
     """Ask what is promised and spent."""
     assert_type(mirrormesh.promise(file, "a").sentence, str)
     account = mirrormesh.budget(file, "a", state)
-    assert_type(account, mirrormesh.Account)
+    assert_type(account, mirrormesh.PrivacyAccount)
     assert_type(account.charged, int)
     assert_type(mirrormesh.example_mesh("tracking.yaml"), Path)
     assert_type(mirrormesh.examples(), dict[str, Path])

@@ -190,7 +190,7 @@ def added(before: float, after: float) -> float:
     return max(0.0, rounded_up(Fraction(after) - Fraction(before)))
 
 
-def together(before: float, more: float) -> float:
+def sum_epsilons(before: float, more: float) -> float:
     """Return the sum of two epsilons, rounded up; infinite if one is unknown."""
     if not (math.isfinite(before) and math.isfinite(more)):
         return math.inf

@@ -154,13 +154,13 @@ class Access:
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
-def together(work: Iterable[Access]) -> Access:
+def access_of_all(work: Iterable[Access]) -> Access:
     """Return the rights of a process that does all this."""
-    union = Access((), ())
+    rights = Access((), ())
     for access in work:
-        added = (getattr(union, name) + getattr(access, name) for name in Access.__slots__)
-        union = Access(*map(tuple, map(dict.fromkeys, added)))
-    return union
+        added = (getattr(rights, name) + getattr(access, name) for name in Access.__slots__)
+        rights = Access(*map(tuple, map(dict.fromkeys, added)))
+    return rights
 
 
 class Rule(NamedTuple):
@@ -276,11 +276,11 @@ def merged(users: Iterable[User]) -> tuple[User, ...]:
     for user in users:
         parts.setdefault(user.name, []).append(user)
     return tuple(
-        same_name[0] if len(same_name) == 1 else _together(same_name) for same_name in parts.values()
+        same_name[0] if len(same_name) == 1 else _merged_user(same_name) for same_name in parts.values()
     )
 
 
-def _together(parts: Sequence[User]) -> User:
+def _merged_user(parts: Sequence[User]) -> User:
     roles = dict.fromkeys(role for part in parts for role in part.roles)
     limits = [part.quota for part in parts if part.quota is not None]
     all_limited = len(limits) == len(parts)

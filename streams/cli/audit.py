@@ -13,11 +13,11 @@ from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
-from streams.public.audit_releases import audit_releases, read_mesh
-from streams.public.audit_responses import audit_responses, read_collaboration
-from streams.public.audited_answers import answer_draws, answer_subjects, audited_answers
-from streams.public.audited_mechanisms import Subject, audited, subjects
-from streams.public.standings import standings
+from streams.status.audit_releases import audit_releases, read_mesh
+from streams.status.audit_responses import audit_responses, read_collaboration
+from streams.status.audited_answers import answer_draws, answer_subjects, audited_answers
+from streams.status.audited_mechanisms import Subject, audited, subjects
+from streams.status.charges import charge_counts
 from streams.terminal.audits import (
     answer_facts,
     audit_bar,
@@ -135,7 +135,9 @@ def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> N
     """Audit what a mesh's nodes have released."""
     try:
         read = read_mesh(file)
-        charged = {name: account.charged for name, account in standings(file, file.mesh.nodes, state).items()}
+        charged = {
+            name: account.charged for name, account in charge_counts(file, file.mesh.nodes, state).items()
+        }
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None

@@ -15,8 +15,8 @@ from streams.ledger import Reuse
 from streams.mesh.errors import chosen, no_file
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
-from streams.public.account import Account
-from streams.public.standings import accounts
+from streams.status.account import PrivacyAccount
+from streams.status.charges import accounts
 from streams.terminal.report import say_facts
 from streams.terminal.spending import facts
 
@@ -63,7 +63,7 @@ def budget_of_nodes(file: MeshFile, node: str | None, state: Path | None, *, as_
         say_facts(console, facts(account, reuse))
 
 
-def _json(file: MeshFile, known: Mapping[str, tuple[Account, Reuse]]) -> dict[str, object]:
+def _json(file: MeshFile, known: Mapping[str, tuple[PrivacyAccount, Reuse]]) -> dict[str, object]:
     """Return the object for programs; `all_runs`: the total of all known runs, null if not known."""
     nodes = [account._asdict() | {"all_runs": _all_runs(reuse)} for account, reuse in known.values()]
     return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}

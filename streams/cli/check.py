@@ -12,10 +12,10 @@ import typer
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli.arguments import CodeOption, MeshArgument
+from streams.mesh.compatibility import by_time
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.fits import by_time
 from streams.mesh.kind import serve
 from streams.mesh.settings.node import (
     FileSettings,
@@ -26,11 +26,11 @@ from streams.mesh.settings.node import (
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
+from streams.records.lint import findings
 from streams.records.observed import has_truth, truth
-from streams.records.oddities import oddities
 from streams.records.record import Decoder
 from streams.records.sources import open_source, records_to_score
-from streams.terminal.wording import counted, headline, left_out, listed, shared
+from streams.terminal.text import counted, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
@@ -80,7 +80,7 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
     wrong = faulty_loss(file) + unreadable(file)
     if wrong:
         raise MeshFileError(wrong)
-    odd = oddities(file)
+    odd = findings(file)
     last_lines = [last_slot(file)] if last else []
     typer.echo(f"{file.path}: right")
     if file.unallowed:

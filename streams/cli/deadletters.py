@@ -22,7 +22,7 @@ from streams.mesh.kind import serve
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.wire import Wire
 from streams.terminal.report import say
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 
 # Reads a node's dead letters: messages of peers that it refused, and its own records that nobody can read.
 #

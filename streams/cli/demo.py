@@ -20,7 +20,7 @@ from streams.records.localisation import sensor, target_path
 from streams.terminal.demo_view import DemoProgress, shown
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
 from streams.terminal.report import say, say_promises, table
-from streams.terminal.wording import counted, epsilon_words
+from streams.terminal.text import counted, epsilon_words
 
 SERIES = "series.csv"
 PRIVATE = "private, with neighbours"

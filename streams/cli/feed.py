@@ -20,7 +20,7 @@ from streams.mesh.kind import serve
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed
 from streams.terminal.malformed import MALFORMED, say_malformed
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
 from streams.tools.feed.feed_source import FeedOptions

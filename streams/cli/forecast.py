@@ -20,9 +20,16 @@ from streams.mesh.kind import serve
 from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts, table
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 from streams.tools.tuning.estimate import RUNS, Estimate
-from streams.tools.tuning.forecasting import Constants, Fewer, Worth, constants_of, fewer, worth
+from streams.tools.tuning.forecasting import (
+    Constants,
+    Fewer,
+    ForecastValue,
+    constants_of,
+    fewer,
+    forecast_with,
+)
 
 WhatIfOption = Annotated[
     list[str] | None,
@@ -109,8 +116,8 @@ def forecast_collaboration(
     if rounds is not None:
         raise UsageError("--rounds: is for a mesh of nodes: a collaboration has queries in its file")
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
-    forecast_value = worth(file, fitted)
-    supposing = worth(file, fitted, what_if) if what_if else None
+    forecast_value = forecast_with(file, fitted)
+    supposing = forecast_with(file, fitted, what_if) if what_if else None
     if plot is not None:
         plotted = forecast_value if supposing is None else supposing
         by_owner = {name: owner.alone for name, owner in plotted.forecast.owners.items()}
@@ -130,7 +137,7 @@ def forecast_collaboration(
         typer.echo(f"Wrote {path}.", err=as_tree)
 
 
-def _say(console: Console, found: Worth) -> None:
+def _say(console: Console, found: ForecastValue) -> None:
     say_facts(console, facts(found))
     title = "Each owner: costs on new records, above the least"
     console.print(table(HEADINGS, list(rows(found)), title))
@@ -138,7 +145,7 @@ def _say(console: Console, found: Worth) -> None:
         say(console, sentence)
 
 
-def _tree(found: Worth, supposing: Worth | None) -> dict[str, Any]:
+def _tree(found: ForecastValue, supposing: ForecastValue | None) -> dict[str, Any]:
     tree = as_json(found)
     return tree if supposing is None else tree | {"what_if": as_json(supposing)["forecast"]}
 
@@ -148,7 +155,7 @@ def _tree(found: Worth, supposing: Worth | None) -> dict[str, Any]:
 HEADINGS = ("owner", "records", "epsilon", "noise", "without", "epsilon\ntwice", "alone", "break-\neven")
 
 
-def facts(found: Worth) -> Iterator[tuple[str, str]]:
+def facts(found: ForecastValue) -> Iterator[tuple[str, str]]:
     """Yield what is expected, where that is from, and what the theorem bounds."""
     settings, prediction = found.settings, found.forecast
     owners, total = (
@@ -171,7 +178,7 @@ def facts(found: Worth) -> Iterator[tuple[str, str]]:
     yield "sharing", f"a record is in at most {sets}{more}"
 
 
-def _floor(found: Worth) -> Iterator[tuple[str, str]]:
+def _floor(found: ForecastValue) -> Iterator[tuple[str, str]]:
     """Yield what the steps leave without noise, where that is more than half of what is expected."""
     floor, settings = found.constants.fit.floor, found.settings
     if 2 * floor > found.forecast.expected:
@@ -183,7 +190,7 @@ def _floor(found: Worth) -> Iterator[tuple[str, str]]:
         )
 
 
-def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
+def _fitted(found: ForecastValue) -> Iterator[tuple[str, str]]:
     constants, noise = found.constants, found.forecast.noise
     fit, second_fit = constants.fit, constants.other
     form = f"{fit.floor:.3g} + {fit.slope:.3g} noise^{fit.power}"
@@ -195,7 +202,7 @@ def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
         yield "WARNING", f"THE PILOT TRIED NOISE FROM {least:.3G} TO {most:.3G}: THIS IS BEYOND, AND A GUESS"
 
 
-def _bound(found: Worth) -> str:
+def _bound(found: ForecastValue) -> str:
     if found.bound is None:
         return "Theorem 3: a multiple of the noise, which the theorem does not name; nothing else is proven"
     if math.isinf(found.bound):
@@ -204,7 +211,7 @@ def _bound(found: Worth) -> str:
     return f"at most {_much(found.bound)} (Theorem 2, if the convexity is the pilot's), beside {left}"
 
 
-def rows(found: Worth) -> Iterator[tuple[str, ...]]:
+def rows(found: ForecastValue) -> Iterator[tuple[str, ...]]:
     """Yield a row of HEADINGS for each owner; costs are those on new records, above the least."""
     for name, owner in found.forecast.owners.items():
         terms = found.settings.owners[name]
@@ -220,7 +227,7 @@ def rows(found: Worth) -> Iterator[tuple[str, ...]]:
         )
 
 
-def verdicts(found: Worth) -> Iterator[str]:
+def verdicts(found: ForecastValue) -> Iterator[str]:
     """Yield a sentence for each owner: whether it brings anything, and whether it gains."""
     new = found.forecast.new
     for name, owner in found.forecast.owners.items():
@@ -246,7 +253,7 @@ def break_even(owner: Owner, terms: OwnerTerms) -> str:
     return "any" if math.isinf(owner.margin) else f"{float(terms.epsilon) / owner.margin:.3g}"
 
 
-def as_json(found: Worth) -> dict[str, Any]:
+def as_json(found: ForecastValue) -> dict[str, Any]:
     """Return all numbers, and the constants for `--constants`; what is infinite or unknown is null."""
     prediction = found.forecast
     terms = found.settings.owners
@@ -265,7 +272,7 @@ def as_json(found: Worth) -> dict[str, Any]:
     return {"forecast": _finite(tree), "constants": found.constants.as_json()}
 
 
-def curve(found: Worth) -> tuple[FloatArray, FloatArray]:
+def curve(found: ForecastValue) -> tuple[FloatArray, FloatArray]:
     """Return factors on all epsilons, and at each the expected cost on new records, above the least."""
     constants: Constants = found.constants
     factors = np.geomspace(0.125, 8.0, 61)

@@ -14,10 +14,10 @@ from streams.cli.arguments import MeshArgument
 from streams.cli.process_command import StateOption, existing
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
-from streams.public.standings import journal_standing
 from streams.state.folder import StateFolder
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish, withdraw_wish, write_wish
+from streams.status.charges import journal_charge_count
 from streams.terminal.report import say
 
 # Announces that a node leaves: finds a last round that no plan on its way can pass, and keeps it.
@@ -41,8 +41,8 @@ def announce(file: MeshFile, node: str, state: Path) -> Leaving:
     Its process reads that within a second, and tells the schedulers. Raises UsageError if the node has no
     journal of this run in the folder, or the run is over; JournalError, BusError, MeshFileError.
     """
-    standing = journal_standing(state, file, node)
-    if standing is None:
+    charge_count = journal_charge_count(state, file, node)
+    if charge_count is None:
         text = f"{state}: holds no journal of {node} in run {file.mesh.run}: must be its state folder"
         raise UsageError(f"--state {text}")
     planned = _planned(file, node)
@@ -50,7 +50,7 @@ def announce(file: MeshFile, node: str, state: Path) -> Leaving:
     if leave_from is None:
         leave_from = planned + file.mesh.horizon + 1
         write_wish(state, node, file.mesh.run, leave_from)
-    return Leaving(leave_from - 1, planned, standing.stepped, _works(state, node))
+    return Leaving(leave_from - 1, planned, charge_count.stepped, _works(state, node))
 
 
 def _planned(file: MeshFile, node: str) -> int:

@@ -13,7 +13,7 @@ from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.model_file import Model
 from streams.terminal.report import say, say_facts
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 from streams.tools.model.public import public_model
 from streams.tools.model.writing import journal_model, model_paths, write_model
 

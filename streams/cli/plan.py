@@ -12,7 +12,7 @@ from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
-from streams.terminal.wording import counted, protection
+from streams.terminal.text import counted, protection
 from streams.tools.tuning.estimate import RUNS, Estimate, estimate
 
 EstimateOption = Annotated[

@@ -20,7 +20,7 @@ from streams.mesh.kind import WrongKind
 from streams.mesh.model_file import VectorName
 from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, scored
-from streams.terminal.wording import counted, listed
+from streams.terminal.text import counted, listed
 from streams.tools.model.predicting import PredictionWriter
 from streams.tools.model.predicting import predict as predictions_of
 

@@ -16,7 +16,7 @@ from streams.bus.users import Changes, UserPlan
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, load_any
-from streams.terminal.wording import counted, listed
+from streams.terminal.text import counted, listed
 
 # Puts the changes of a broker's users into lines.
 

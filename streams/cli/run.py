@@ -25,7 +25,7 @@ from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
-from streams.terminal.wording import counted, listed
+from streams.terminal.text import counted, listed
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 
 # Words the reason why a run in one process ended.

@@ -13,7 +13,7 @@ from streams.simulation.history import Reached
 from streams.simulation.search import SearchOutcome, SimulatedStage, run, search, shrunk
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 
 NONE = "none"
 ALL = 1000

@@ -15,7 +15,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, table
-from streams.terminal.wording import counted, left_out
+from streams.terminal.text import counted, left_out
 from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
 from streams.tools.tuning.public_records import from_file, labelled, made_up_like
 from streams.tools.tuning.trials import MOST, Measured, Setting, Trials, tilted

@@ -14,9 +14,9 @@ from rich.live import Live
 
 from streams.bus.logs import reach
 from streams.mesh.file import MeshFile
-from streams.public.mesh_status import StatusTracker
-from streams.public.status_poller import StatusPoller, TopicPoller
 from streams.runtime.process import Asked
+from streams.status.mesh_status import StatusTracker
+from streams.status.status_poller import StatusPoller, TopicPoller
 from streams.terminal.report import say
 from streams.terminal.watch_picture import explained, line, nodes, picture
 

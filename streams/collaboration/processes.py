@@ -18,7 +18,7 @@ from streams.bus.collaboration_rights import learner as learner_access
 from streams.bus.collaboration_rights import owner_on_mesh
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.diagnosis import Expiry
-from streams.bus.rights import together
+from streams.bus.rights import access_of_all
 from streams.codec import Refused
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
@@ -36,7 +36,7 @@ from streams.mesh.signing import party_envelope
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
-from streams.metrics.registry import together as merge_registries
+from streams.metrics.registry import merge_registries
 from streams.records.passes import Passes, passes
 from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
@@ -95,7 +95,7 @@ class OwnerProcess:
             )
             for owner in owners:
                 owner.open(closing)
-            access = together(owner_on_mesh(wire.topics, name) for name in self._names)
+            access = access_of_all(owner_on_mesh(wire.topics, name) for name in self._names)
             bus = open_bus(self._broker, access, collaboration_specs(wire), stop, closing)
             for owner in owners:
                 owner.begin(bus, ask, closing)

@@ -23,7 +23,7 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import PreflightFailed, preflight
-from streams.bus.rights import node_on_data, together
+from streams.bus.rights import access_of_all, node_on_data
 from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
@@ -175,7 +175,7 @@ class NodeProcess:
         Slots by count need one partition.
         """
         topics = {node.name: DataTopics(node.name) for node in nodes}
-        access = together(node_on_data(name, own_topics.group) for name, own_topics in topics.items())
+        access = access_of_all(node_on_data(name, own_topics.group) for name, own_topics in topics.items())
         positions = {topics[node.name].records: node.data_positions() for node in nodes}
         by_time = set(positions) if self._file.mesh.slots.by == "time" else set()
         outside = preflight(self._brokers.data, access, positions, several=by_time)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from nodes.machine.time_slots import TimeSlots
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import check_clusters, preflight
-from streams.bus.rights import Access, node_on_mesh, together
+from streams.bus.rights import Access, access_of_all, node_on_mesh
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions
@@ -44,7 +44,9 @@ def check_mesh(file: MeshFile, names: Sequence[str]) -> None:
 
 def _on_mesh(file: MeshFile, names: Sequence[str]) -> Access:
     meshes = [(name, file.resolved.node(name).context) for name in names]
-    return together(node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes)
+    return access_of_all(
+        node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes
+    )
 
 
 def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Decisions]:

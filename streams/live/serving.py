@@ -13,7 +13,7 @@ from streams.live.data.streams import DataStreams
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
-from streams.metrics.registry import together
+from streams.metrics.registry import merge_registries
 from streams.runtime.actions import Action, Loop
 from streams.runtime.liveness import Liveness
 from streams.runtime.process import Failed, LogCut, Stop
@@ -60,10 +60,10 @@ class Endpoints:
             return "; ".join(reasons) or None
 
         if self._shared is not None:
-            shared = together([metrics.shared for metrics in nodes.values()])
+            shared = merge_registries([metrics.shared for metrics in nodes.values()])
             self._shared.show(shared, partial(missing, whole=False), noted=certificates.mesh.soon)
         if self._private is not None:
-            private = together([metrics.private for metrics in nodes.values()])
+            private = merge_registries([metrics.private for metrics in nodes.values()])
             self._private.show(private, partial(missing, whole=True), stalled, certificates.soon)
 
 

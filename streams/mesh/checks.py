@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from nodes.checks import OutOfRange
 from nodes.decimals import as_text
 from streams.mesh.algorithm import check_place, constraint, loss, mirror_map
-from streams.mesh.errors import ABSENT, Problem, one_of, problems
-from streams.mesh.fits import (
+from streams.mesh.compatibility import (
     Fitted,
     by_time,
     label_problems,
@@ -20,6 +19,7 @@ from streams.mesh.fits import (
     untimed_problems,
     width_problems,
 )
+from streams.mesh.errors import ABSENT, Problem, one_of, problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings

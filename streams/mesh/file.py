@@ -15,8 +15,8 @@ from typing import ClassVar
 from nodes.accounting.guarantee import Guarantee
 from streams.mesh import checks
 from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
+from streams.mesh.compatibility import width_problems
 from streams.mesh.errors import MeshFileError, told_once
-from streams.mesh.fits import width_problems
 from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
@@ -190,7 +190,7 @@ NODES = FileKind(
     topics=LazyFunction("streams.bus.topic_specs:topics_of"),
     users=LazyFunction("streams.bus.rights:shared_users_of"),
     data_users=LazyFunction("streams.bus.rights:data_users_of"),
-    account=LazyFunction("streams.public.standings:node_account"),
+    account=LazyFunction("streams.status.charges:node_account"),
     outcome=LazyFunction("streams.local.run:nodes_outcome"),
     model=LazyFunction("streams.tools.model.writing:nodes_model"),
     histories=LazyFunction("streams.simulation.search:MeshStage"),

@@ -200,7 +200,7 @@ class ProcessFigures:
 R = TypeVar("R", SharedRegistry, PrivateRegistry)
 
 
-class _Together(Collector):
+class _Union(Collector):
     """Collects the metrics of all, those of one name as one."""
 
     def __init__(self, registries: Iterable[SharedRegistry | PrivateRegistry]) -> None:
@@ -221,10 +221,10 @@ class _Together(Collector):
         return list(families.values())
 
 
-def together(registries: Sequence[R]) -> R:
+def merge_registries(registries: Sequence[R]) -> R:
     """Return a registry that shows all of these, which keep their types: private ones stay private."""
     if len(registries) == 1:
         return registries[0]
     union = type(registries[0])()
-    union.collected.register(_Together(registries))
+    union.collected.register(_Union(registries))
     return union

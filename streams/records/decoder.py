@@ -36,7 +36,7 @@ Fields = Callable[[bytes], Mapping[str, object] | None]
 """Splits a record's bytes into its columns; None if that fails."""
 Columns = Mapping[str, Sequence[object]]
 """The values of many records, by column."""
-Together = Callable[[Sequence[bytes], Sequence[str]], Columns | None]
+BatchColumns = Callable[[Sequence[bytes], Sequence[str]], Columns | None]
 """Splits many records into those of the named columns that they have; None or an exception if one is odd."""
 _FEW = 8
 
@@ -63,7 +63,7 @@ class CsvFields:
             return None
         return dict(zip(self._columns, row, strict=True))
 
-    def together(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
+    def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many lines; None if one of them is odd."""
         # A line's end is never part of a character, so no two lines that are not UTF-8 become one that is.
         text = b"\n".join(values).decode()
@@ -87,7 +87,7 @@ def json_fields(value: bytes) -> Mapping[str, object] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def json_together(values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
+def json_columns(values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
     """Return the columns of many JSON objects, those that all have; None if one of these is odd.
 
     orjson is stricter than json but for three things, so these are odd: values within values, of which it
@@ -135,7 +135,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._blocks = [(name, block(name, column)) for name, column in schema.features.items()]
         self._labels = labels_block(schema.label)
-        self._together = fields.together if isinstance(fields, CsvFields) else json_together
+        self._columns_of = fields.columns if isinstance(fields, CsvFields) else json_columns
         self._tail = [1.0] if schema.intercept else []
         self._norm, self._time = schema.norm, schema.timestamp
         self.truth_columns = schema.truth or ()
@@ -153,16 +153,16 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         if len(values) < _FEW or max(map(len, values)) > self.longest:
             return None
         try:
-            return self._arrays(self._together, values)
+            return self._arrays(self._columns_of, values)
         except Exception:  # noqa: BLE001 # an odd one; the exception may show it
             return None
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def _arrays(
-        self, together: Together, values: Sequence[bytes]
+        self, columns_of: BatchColumns, values: Sequence[bytes]
     ) -> tuple[FloatArray, FloatArray | None] | None:
         names = [name for name, _ in self._blocks]
-        columns = together(values, (*names, self._label_column))
+        columns = columns_of(values, (*names, self._label_column))
         if columns is None:
             return None
         features, end = np.ones((len(values), self.dimension)), 0  # the last may be the intercept

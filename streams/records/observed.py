@@ -42,21 +42,21 @@ def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
         arrays = decoder.at_once(values) if isinstance(decoder, SchemaDecoder) else None
         if arrays is not None and arrays[1] is not None:
             return Observations(arrays[0], arrays[1], np.ones(len(values), dtype=np.bool_))
-        return _together([decoder.decode(value) for value in values], decoder)
+        return _observations([decoder.decode(value) for value in values], decoder)
     except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
-        return _together([_alone(value, decoder) for value in values], decoder)
+        return _observations([_alone(value, decoder) for value in values], decoder)
 
 
 def _alone(value: bytes, decoder: Decoder) -> Decoded | None:
     try:
         decoded = decoder.decode(value)
-        _together([decoded], decoder)
+        _observations([decoded], decoder)
     except Exception:  # noqa: BLE001 # as above
         return None
     return decoded
 
 
-def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
+def _observations(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
     if isinstance(decoder, LibsvmDecoder):
         return sparse_observations(
             cast("Sequence[tuple[SparseRow, float] | None]", decoded), decoder.dimension

@@ -10,9 +10,9 @@ import numpy as np
 
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.fits import by_time
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,

@@ -135,7 +135,7 @@ LIES = {
 """What a member that lies does, on its own topics."""
 
 
-def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[InjectedFault, ...]:
+def drawn_faults(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[InjectedFault, ...]:
     """Return the schedule of faults of a history of about that many events, by time.
 
     At most one node lies, and at most one is broken for ever.

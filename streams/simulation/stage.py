@@ -20,7 +20,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
-from streams.simulation.faults import FaultKind, InjectedFault, drawn
+from streams.simulation.faults import FaultKind, InjectedFault, drawn_faults
 from streams.simulation.noise import CountedNoise
 from streams.simulation.signing import signed
 from topology.keyed import generator
@@ -126,7 +126,7 @@ class Stage:
             append_time=float(threads.choice(APPENDS)),
             hosted=bool(threads.random() < HOSTED),
         )
-        faults = drawn(random, names, EVENTS * len(names) * setting.rounds)
+        faults = drawn_faults(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
         own_epsilon = OWN[int(generator("own epsilon", seed).integers(len(OWN)))]

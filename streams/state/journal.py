@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from nodes.accounting.guarantee import Price
-from nodes.accounting.spends import Spend, together
+from nodes.accounting.spends import Spend, sum_epsilons
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.mesh.mesh import NodeContext
@@ -142,7 +142,7 @@ class SqliteJournal(JournalReader):
             charged, cost = self.charged, last[0].epsilon_spent if last else life.carried_epsilon
             if ahead:
                 charged = life.carried + ahead.charged
-                cost = max(cost, together(life.carried_epsilon, ahead.stream_epsilon))
+                cost = max(cost, sum_epsilons(life.carried_epsilon, ahead.stream_epsilon))
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
         with explained(self._path):
             price = to_text(self._asked) or life.price

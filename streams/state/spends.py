@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from nodes.accounting.guarantee import Price
-from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, together
+from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, sum_epsilons
 from streams.state.data_order import begun_lines, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_private
 from streams.state.journal_file import JournalEmpty, Life, application_of, locked
@@ -420,7 +420,7 @@ def next_life(state: Path, life: Life, price: Price | None) -> Life:
     cost = 0.0
     if all(earlier.settings for earlier in lives):  # otherwise they may have had different prices
         for earlier in lives:
-            cost = together(cost, earlier.stream_epsilon)
+            cost = sum_epsilons(cost, earlier.stream_epsilon)
     return replace(life, carried=sum(earlier.charged for earlier in lives), carried_epsilon=cost)
 
 

@@ -12,13 +12,13 @@ from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.public.audit_releases import Findings, Read
-from streams.public.audit_responses import Said, Wrong
-from streams.public.audited_answers import AnswerSubject
-from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
+from streams.status.audit_releases import Findings, Read
+from streams.status.audit_responses import Said, Wrong
+from streams.status.audited_answers import AnswerSubject
+from streams.status.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
 from streams.terminal.collaboration import at_own_delta, noise
 from streams.terminal.spending import at_delta
-from streams.terminal.wording import counted, described, listed
+from streams.terminal.text import counted, described, listed
 
 _SHOWN = 50
 
@@ -34,7 +34,7 @@ def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int],
 
 
 def mechanism_facts(
-    mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, together: int
+    mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, count: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` holds for `together` audits together."""
     mechanism = subject.mechanism
@@ -43,22 +43,22 @@ def mechanism_facts(
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)
     yield from _found(
-        done, f"{at_delta(mechanism.delta if mechanism else 0.0)} of one record", confidence, together
+        done, f"{at_delta(mechanism.delta if mechanism else 0.0)} of one record", confidence, count
     )
 
 
 def answer_facts(
-    subject: AnswerSubject, done: MechanismAudit, confidence: float, together: int
+    subject: AnswerSubject, done: MechanismAudit, confidence: float, count: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of the audit of owners' answers; `confidence` as in `mechanism_facts`."""
     mechanism = subject.mechanism
     yield "mechanism", noise(mechanism)
     yield "owners", listed(subject.owners)
     of = f"{at_own_delta(mechanism)} of one record, for all {mechanism.queries:,} answers of an owner"
-    yield from _found(done, of, confidence, together)
+    yield from _found(done, of, confidence, count)
 
 
-def _found(done: MechanismAudit, of: str, confidence: float, together: int) -> Iterator[tuple[str, str]]:
+def _found(done: MechanismAudit, of: str, confidence: float, count: int) -> Iterator[tuple[str, str]]:
     """Yield what the draws have shown; `of`: what the epsilon is of."""
     audit = done.audit
     pairs = counted(done.pairs, "pair")
@@ -68,7 +68,7 @@ def _found(done: MechanismAudit, of: str, confidence: float, together: int) -> I
         if done.lattice
         else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
     )
-    every = f", all {together} together" if together > 1 else ""
+    every = f", all {count} together" if count > 1 else ""
     bound = f"epsilon is at least {audit.lower_bound:.4g}{of}"
     yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
     verdict = "REFUTED" if audit.refuted else "not refuted (which proves nothing)"

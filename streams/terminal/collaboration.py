@@ -8,9 +8,9 @@ from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import CollaborationSettings
-from streams.public.collaboration_status import PartyStatus
+from streams.status.collaboration_status import PartyStatus
 from streams.terminal.report import Fitting, scored, table
-from streams.terminal.wording import counted, listed, promises
+from streams.terminal.text import counted, listed, promises
 
 Fact = tuple[str, str]
 
@@ -36,7 +36,7 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     for name, records in whole.records.items():
         mechanism = whole.mechanism(name)
         yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(mechanism)}"
-    yield "noise", _together(file)
+    yield "noise", _noise_of_all(file)
     yield from (("warning", line) for line in warnings(mesh))
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
@@ -93,7 +93,7 @@ def noise(made: QueryMechanism) -> str:
     )
 
 
-def _together(file: CollaborationFile) -> str:
+def _noise_of_all(file: CollaborationFile) -> str:
     """Return the noise of the weighted sum over its longest signal, that of the clip."""
     whole = file.resolved
     total = sum(whole.records.values())

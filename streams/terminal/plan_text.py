@@ -19,7 +19,7 @@ from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.terminal.spending import spending
-from streams.terminal.wording import counted, described, headline, listed, promises
+from streams.terminal.text import counted, described, headline, listed, promises
 
 Fact = tuple[str, str]
 
@@ -258,7 +258,7 @@ def bounds(file: MeshFile, seen: Windows, rounds: int | None) -> Iterator[tuple[
     except NoBound as reason:
         yield "bound", f"none: {reason}"
     yield "printed", _printed(theory)
-    yield "not met", "; ".join(unmet(theory)) or "nothing: the mesh is the theorem's"
+    yield "not met", "; ".join(unmet_assumptions(theory)) or "nothing: the mesh is the theorem's"
 
 
 def theory_of(file: MeshFile, seen: Windows, rounds: int | None) -> Theory:
@@ -331,7 +331,7 @@ def _of_source(source: Settings | None) -> float | None:
 # Names the assumptions of a paper's theorem that a mesh does not meet.
 
 
-def unmet(theory: Theory) -> Iterator[str]:
+def unmet_assumptions(theory: Theory) -> Iterator[str]:
     """Yield each assumption, of the theorem for the mesh's algorithm, that the mesh does not meet."""
     dpdo = theory.mesh.settings.algorithm.name == "dpdo-nc"
     yield from _of_the_loss(theory, dpdo=dpdo)

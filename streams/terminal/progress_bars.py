@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 
 
 class Rate(ProgressColumn):

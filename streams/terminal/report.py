@@ -12,7 +12,7 @@ from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.terminal.wording import counted, promises
+from streams.terminal.text import counted, promises
 
 # Tables that stay readable on a narrow terminal.
 

@@ -9,8 +9,8 @@ from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
 from streams.ledger import Reuse
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.privacy import BudgetSettings, EpsilonSettings, PrivacySettings
-from streams.public.account import Account
-from streams.terminal.wording import counted, verb
+from streams.status.account import PrivacyAccount
+from streams.terminal.text import counted, verb
 
 _THEN = {
     "relay": "it relays: it averages and passes on, and learns from no record any more",
@@ -76,7 +76,7 @@ def _limit(ledger: Ledger, privacy: PrivacySettings, last: int) -> str:
     return f"the budget of {float(privacy.budget or 0):g}"
 
 
-def facts(account: Account, known: Reuse | None = None) -> Iterator[tuple[str, str]]:
+def facts(account: PrivacyAccount, known: Reuse | None = None) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one account, and of the spending of all runs on the same data."""
     source = "" if account.source == "journal" else _BY_PLANS
     yield (
@@ -114,7 +114,7 @@ def _stream(epsilon: float | None, delta: float) -> str:
     return f"epsilon {_up(epsilon)}{at_delta(delta)} of the whole stream"
 
 
-def _left(account: Account) -> str:
+def _left(account: PrivacyAccount) -> str:
     if account.last_learning_round is None or account.rounds_left is None:
         return "there is no budget to run out"
     rounds = f"{counted(account.rounds_left, 'round')}, up to round {account.last_learning_round:,}"
@@ -126,7 +126,7 @@ def _left(account: Account) -> str:
     return f"{most}{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
 
 
-def _no_more(account: Account, last: int) -> str:
+def _no_more(account: PrivacyAccount, last: int) -> str:
     if account.stepped < last:  # spent before this journal
         return "learns no more"
     return learns_no_more(last, account.rounds_unused or 0, exactly=account.source == "journal")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.terminal.report import say
-from streams.terminal.wording import counted, speed
+from streams.terminal.text import counted, speed
 
 # Draws a mesh and its processes for a terminal: columns of fixed width, and a line for each warning.
 

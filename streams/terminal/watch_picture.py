@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streams.public.mesh_status import MeshStatus, NodeStatus
+from streams.status.mesh_status import MeshStatus, NodeStatus
 from streams.terminal.spending import learns_no_more, spent
-from streams.terminal.wording import counted, listed, speed
+from streams.terminal.text import counted, listed, speed
 
 ROOM = 24
 """Columns for names and the picture of edges together; further nodes are only counted."""

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from streams.public.audit_releases import Finding, audit_releases, read_mesh
 from streams.state.journal_reader import JournalReader
+from streams.status.audit_releases import Finding, audit_releases, read_mesh
 from streams.tools.broker.broker import Broker, start, stop
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_kills import Chaos

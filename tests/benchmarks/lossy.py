@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from streams.public.audit_releases import FindingKind
 from streams.state.folder import JournalError
+from streams.status.audit_releases import FindingKind
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.harm import HORIZON, PATIENCE, SCHEDULERS, Harm
 from tests.support.brokers import free_port

@@ -8,7 +8,7 @@ import yaml
 
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import CommonBrokers
-from streams.public.account import Account
+from streams.status.account import PrivacyAccount
 from tests.kafka.test_forbidden import FORBIDDEN
 from tests.support.meshes import changed, written
 from tests.support.pages import DOCS, PAGES, README, ROOT, page
@@ -110,7 +110,7 @@ def test_the_sentence_shown_is_the_one_that_the_mesh_file_shown_would_get(tmp_pa
 def test_what_budget_tells_programs_is_listed():
     text = page("docs/howto/choose-a-mechanism.md")
     (listed,) = re.findall(r"`--json` gives one object: (.*?)\n\n", text, re.DOTALL)
-    assert set(Account._fields) <= set(re.findall(r"`(\w+)`", listed))
+    assert set(PrivacyAccount._fields) <= set(re.findall(r"`(\w+)`", listed))
 
 
 def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():

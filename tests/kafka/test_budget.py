@@ -12,9 +12,9 @@ from streams.bus.provision import provision
 from streams.codec import encode_heartbeat, encode_plans
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.file import load
-from streams.public.account import Standing, account
-from streams.public.standings import public_standings
 from streams.state.spends_topic import read_before
+from streams.status.account import ChargeCount, account
+from streams.status.charges import public_charge_counts
 from tests.support.small_mesh import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
 
@@ -34,7 +34,7 @@ def test_plans_tell_what_a_node_has_spent_at_most(file):
     mesh, digest = file.mesh, file.digest()
     a, b, _ = nodes = list(mesh.nodes)
     topics = MeshTopics(mesh.name, mesh.run)
-    assert public_standings(file, [a, b]) == dict.fromkeys([a, b], Standing(0, 0, exactly=False))
+    assert public_charge_counts(file, [a, b]) == dict.fromkeys([a, b], ChargeCount(0, 0, exactly=False))
     members = tuple(Member(node, "aa" * 16, full=True) for node in nodes)
     nothing = np.array([], dtype=np.int64)
     bus = KafkaBus(
@@ -59,9 +59,9 @@ def test_plans_tell_what_a_node_has_spent_at_most(file):
         assert bus.flush(10)
     finally:
         bus.close()
-    found = public_standings(file, nodes)
-    assert found[a] == Standing(4, 8, exactly=False, planned=8)  # it may have charged all of them by now
-    assert found[b] == Standing(8, 6, exactly=False, planned=8)  # no heartbeat tells what it has stepped
+    found = public_charge_counts(file, nodes)
+    assert found[a] == ChargeCount(4, 8, exactly=False, planned=8)  # it may have charged all of them by now
+    assert found[b] == ChargeCount(8, 6, exactly=False, planned=8)  # no heartbeat tells what it has stepped
     assert account(file, b, found[b]).charged == 5  # the budget lets no more
     assert account(file, a, found[a]).spent == 5.0
     assert not account(file, a, found[a]).relaying

@@ -52,7 +52,7 @@ def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broke
         mesh.scheduler()
         replaced, broken, *others = mesh.file.mesh.nodes
         port = free_port()
-        together = mesh.start(
+        union = mesh.start(
             "host",
             "node",
             path,
@@ -68,18 +68,18 @@ def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broke
         wait_until(lambda: last_round(mesh, replaced) > 10)
         mesh.node(replaced, "--spent", "0", "--from", "end", state="elsewhere", label="newer")
         said = f"another process of node {replaced} has started after this one, and takes its place"
-        wait_until(lambda: f"ERROR node {replaced}: {said}" in together.log)
+        wait_until(lambda: f"ERROR node {replaced}: {said}" in union.log)
         with closing(sqlite3.connect(StateFolder(tmp_path / "state").journal(broken))) as journal, journal:
             journal.execute("DROP TABLE records")
-        wait_until(lambda: f"ERROR node {broken}: " in together.log)
+        wait_until(lambda: f"ERROR node {broken}: " in union.log)
         with pytest.raises(OSError, match="503"):
             urlopen(f"http://127.0.0.1:{port}/readyz")
         shown = urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
         assert shown.count("# TYPE mirrormesh_round ") == 1
         assert all(f'node="{name}"' in shown for name in (replaced, broken, *others[:2]))
         mesh.finish("scheduler", "newer", "rest")
-        assert together.ends() == 1
-        assert f"node {replaced} has failed, and 1 more: {said}" in together.log
+        assert union.ends() == 1
+        assert f"node {replaced} has failed, and 1 more: {said}" in union.log
         assert min(last_round(mesh, name) for name in others) >= PACED
         one_value_a_round(mesh)
 

@@ -32,16 +32,16 @@ def at(broker):
     return connection(broker.address)
 
 
-def poison(at, codec, topic, *values, together=False):
+def poison(at, codec, topic, *values, union=False):
     """Write values compressed, and return what the broker says of each: None, or its error's name."""
     told = []
     settings = {
         "bootstrap.servers": at.servers,
         "compression.type": codec,
         "message.max.bytes": 10**9,
-        "batch.num.messages": 10_000 if together else 1,
+        "batch.num.messages": 10_000 if union else 1,
         "batch.size": 2**31 - 1,
-        "linger.ms": 500 if together else 0,
+        "linger.ms": 500 if union else 0,
         "queue.buffering.max.kbytes": 2**21 - 1,
         "retries": 0,
         "log_level": 0,
@@ -65,7 +65,7 @@ def test_a_bomb_ends_no_reader_and_takes_nothing_else_with_it(at, codec):
         assert poison(at, codec, topic, bomb) == [None]
         bus.send(topic, b"between")
         assert bus.flush(PATIENCE)
-        assert poison(at, codec, topic, *[bytes(SIZES[codec] // 3)] * 3, together=True) == [None] * 3
+        assert poison(at, codec, topic, *[bytes(SIZES[codec] // 3)] * 3, union=True) == [None] * 3
         bus.send(topic, b"after")
         assert bus.flush(PATIENCE)
         handed = queue.SimpleQueue()
@@ -97,7 +97,7 @@ def test_garbage_and_transactions_end_no_reader(at):
     bus = bus_of(at, topic)
     try:
         for codec in CODECS:
-            assert poison(at, codec, topic, os.urandom(3000), b"", bytes(3000), together=True) == [None] * 3
+            assert poison(at, codec, topic, os.urandom(3000), b"", bytes(3000), union=True) == [None] * 3
         peer = Producer({"bootstrap.servers": at.servers, "transactional.id": topic})
         peer.init_transactions(PATIENCE)
         for end in (peer.commit_transaction, peer.abort_transaction):

@@ -18,9 +18,9 @@ from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
 from streams.live.scheduler_process import run_scheduler
 from streams.mesh.file import MeshFileError, load
-from streams.public.progress import progress
 from streams.runtime.process import Stop
 from streams.state.journal_reader import JournalReader
+from streams.status.progress import progress
 from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
 from tests.support.feeding import stored
@@ -154,8 +154,8 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
 
 def test_nodes_share_processes_where_it_is_asked_for(guest):
     guest.up("--plain", "--processes", "2", "--rate", "20")
-    together = f"node {guest.path} {guest.names[1]} {guest.names[2]} "
-    wait_until(lambda: any(line.startswith(together) for line in guest.children()))
+    union = f"node {guest.path} {guest.names[1]} {guest.names[2]} "
+    wait_until(lambda: any(line.startswith(union) for line in guest.children()))
     assert guest.ends() == 0, guest.said
     assert guest.stepped() == ROUNDS
     assert "1 scheduler, 3 nodes in 2 processes, 3 feeders" in guest.said

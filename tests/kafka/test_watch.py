@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from streams.public.account import Standing
-from streams.public.standings import public_standings
+from streams.status.account import ChargeCount
+from streams.status.charges import public_charge_counts
 from tests.support.brokers import started
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file
@@ -122,8 +122,8 @@ def test_once_prints_a_table_and_lines_come_where_there_is_no_terminal(tmp_path,
         told = {words[1]: words[2] for line in said[3:] if (words := line.split())}
         names = list(mesh.file.mesh.nodes)
         assert told == dict.fromkeys(names, "30")
-        whole = Standing(30, 30, exactly=False, planned=30)
-        assert public_standings(mesh.file, names) == dict.fromkeys(names, whole)
+        whole = ChargeCount(30, 30, exactly=False, planned=30)
+        assert public_charge_counts(mesh.file, names) == dict.fromkeys(names, whole)
         wait_until(lambda: "round 30 of 30" in lines.log)
         assert len(lines.log.splitlines()) == 1
         lines.terminate()

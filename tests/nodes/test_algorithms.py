@@ -75,9 +75,9 @@ def test_rows_are_equal_bit_for_bit():
     algorithm = dola(mirror_step(Euclidean(), L1Ball(9, 1.0)), InverseSqrt(0.7), regulariser=0.1)
     rng = np.random.default_rng(0)
     z, g = Consensus(rng.normal(size=(6, 9))), rng.normal(size=(6, 9))
-    together = algorithm.update(7, z, g)
+    sum_epsilons = algorithm.update(7, z, g)
     for i in range(6):
-        assert together[i].tobytes() == algorithm.update(7, Consensus(z[i]), g[i]).tobytes()
+        assert sum_epsilons[i].tobytes() == algorithm.update(7, Consensus(z[i]), g[i]).tobytes()
 
 
 @pytest.mark.parametrize(

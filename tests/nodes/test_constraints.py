@@ -132,9 +132,9 @@ def test_a_row_on_the_rim_does_not_depend_on_the_others():
     rng = np.random.default_rng(0)
     x = rng.dirichlet(np.ones(5), size=2000)
     for constraint in (L1Ball(5, 1.0), Simplex(5)):
-        together = constraint.project(np.concatenate([x, np.full((1, 5), 9.0)]))[:-1]
-        assert all(together[k].tobytes() == constraint.project(x[k]).tobytes() for k in range(2000))
-        assert (np.abs(together) <= np.abs(x)).all()
+        sum_epsilons = constraint.project(np.concatenate([x, np.full((1, 5), 9.0)]))[:-1]
+        assert all(sum_epsilons[k].tobytes() == constraint.project(x[k]).tobytes() for k in range(2000))
+        assert (np.abs(sum_epsilons) <= np.abs(x)).all()
 
 
 @pytest.mark.parametrize(

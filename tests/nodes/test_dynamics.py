@@ -60,9 +60,9 @@ def test_a_state_gets_the_same_bits_alone_and_among_others():
     random = np.random.default_rng(0)
     model, states = Dynamics(random.normal(size=(5, 5))), random.normal(size=(7, 3, 5))
     for times in (1, 3):
-        together = model.moved(states, times)
+        sum_epsilons = model.moved(states, times)
         for place in np.ndindex(7, 3):
-            assert together[place].tobytes() == model.moved(states[place], times).tobytes()
+            assert sum_epsilons[place].tobytes() == model.moved(states[place], times).tobytes()
 
 
 def test_a_model_that_grows_stays_in_the_set_and_is_never_beyond_all_numbers():

@@ -256,8 +256,8 @@ def test_rows_are_equal_bit_for_bit(name, d):
 def test_a_row_on_the_rim_does_not_depend_on_the_others():
     step = mirror_step(diagonal(5), L1Ball(5, 1.0))
     x = np.random.default_rng(0).dirichlet(np.ones(5), size=2000)
-    together = step.project(np.concatenate([x, np.full((1, 5), 9.0)]))[:-1]
-    assert all(together[k].tobytes() == step.project(x[k]).tobytes() for k in range(2000))
+    sum_epsilons = step.project(np.concatenate([x, np.full((1, 5), 9.0)]))[:-1]
+    assert all(sum_epsilons[k].tobytes() == step.project(x[k]).tobytes() for k in range(2000))
 
 
 @EVERY

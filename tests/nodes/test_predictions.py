@@ -27,10 +27,10 @@ def test_many_decisions_at_once():
     rng = np.random.default_rng(0)
     x, features = rng.normal(size=(4, 6)), rng.normal(size=(4, 5, 2))
     for loss, d in ((Softmax(3), 6), (Hinge(), 2), (RangeLoss(), 2)):
-        together = predicted(loss, x[:, :d], features)
-        assert together.shape == (4, 5)
+        sum_epsilons = predicted(loss, x[:, :d], features)
+        assert sum_epsilons.shape == (4, 5)
         for i in range(4):
-            assert together[i].tobytes() == predicted(loss, x[i, :d], features[i]).tobytes()
+            assert sum_epsilons[i].tobytes() == predicted(loss, x[i, :d], features[i]).tobytes()
 
 
 def test_weights_have_no_part_in_a_prediction():

@@ -22,12 +22,12 @@ class Recorded(ExactSampler):
     def __init__(self):
         super().__init__()
         self.noise = {}
-        self.drawn = 0
+        self.drawn_faults = 0
 
     def gaussian(self, round, values, scale):
         noisy = super().gaussian(round, values, scale)
         self.noise[round] = noisy - values
-        self.drawn += 1
+        self.drawn_faults += 1
         return noisy
 
 
@@ -89,7 +89,7 @@ def test_exact_the_band_that_goes_on_is_the_journalled_one(tmp_path_factory):
     faults = Faults(crash_before=frozenset((name, n) for name in "bc" for n in range(2, 200, 7)))
     crashed, replayed, samplers = exact_runs(tmp_path_factory, faults)
     assert crashed == replayed
-    assert samplers["b"].drawn > 12 >= len(samplers["b"].noise)  # it did draw again
+    assert samplers["b"].drawn_faults > 12 >= len(samplers["b"].noise)  # it did draw again
     for name, (charged, _, secret) in crashed[1].items():
         last = sorted(samplers[name].noise)[-3:][::-1]
         assert secret == [samplers[name].noise[round].tolist() for round in last]

@@ -84,8 +84,8 @@ def dola(records, eta, theta, noise):
             b = [sum(w[j][k] for j in ring) / 3 for k in range(D)]
             decided[name].append(ball(b))
             batch = [clipped(subgradient(b, a, y), theta) for a, y in records[name][(t - 1) * H : t * H]]
-            drawn = noise(name, t)
-            mean = [(sum(g[k] for g in batch) + drawn[k]) / H for k in range(D)]
+            drawn_faults = noise(name, t)
+            mean = [(sum(g[k] for g in batch) + drawn_faults[k]) / H for k in range(D)]
             alpha = STEP / math.sqrt(t)
             following[name] = ball([b[k] - alpha * (eta * b[k] + mean[k]) for k in range(D)])
         w = following
@@ -109,8 +109,8 @@ def deviation(epsilon, delta, sensitivity):
 def gaussian(name, t):
     """The node's simulated draw of round t, from N(0, sigma^2): records replaced are 2 theta apart."""
     fine = 1 << 40
-    drawn = SimulatedSampler(8, name).gaussian(t, np.zeros(D, np.int64), float(fine)) / fine
-    return (deviation(0.9, 1e-5, 2 * THETA) * drawn).tolist()
+    drawn_faults = SimulatedSampler(8, name).gaussian(t, np.zeros(D, np.int64), float(fine)) / fine
+    return (deviation(0.9, 1e-5, 2 * THETA) * drawn_faults).tolist()
 
 
 def test_mini_batches_with_a_regulariser_and_the_average_of_the_iterates(tmp_path):

@@ -22,7 +22,7 @@ from streams.records.faults import Fault, FaultCounts
 from streams.runtime.kafka import reached
 from streams.runtime.process import ProcessStopped, Stop, retry_until_reachable
 from streams.terminal.progress_bars import shown
-from streams.terminal.wording import counted
+from streams.terminal.text import counted
 from streams.tools.feed.feed_source import FeedOptions, Opened, opened
 from streams.tools.feed.lines import BYTES, Line, Lines, digest, encode_letter, lacking
 from streams.tools.feed.pace import FeedFailed, Interruptible, Pace, most_ahead

@@ -7,8 +7,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from nodes.machine.time_slots import TimeSlots
+from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile
-from streams.mesh.fits import by_time
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings

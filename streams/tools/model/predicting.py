@@ -14,9 +14,9 @@ from nodes.losses.losses import Logistic, Loss
 from nodes.losses.predictions import predicted, unweighted
 from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
+from streams.mesh.compatibility import label_problems
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, problems
 from streams.mesh.file import MeshFile
-from streams.mesh.fits import label_problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.loss import LossSettings

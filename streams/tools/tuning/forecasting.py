@@ -232,7 +232,7 @@ HOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class ForecastValue:
     """What a collaboration is worth, with these settings and constants.
 
     `doubled`: psi + g/n if that owner's epsilon were twice as large. `bound`: Theorem 2's, over f*; None
@@ -297,7 +297,7 @@ def forecast(
     constants: Path | None = None,
     what_if: Sequence[str] = (),
     seed: int = 1,
-) -> Worth:
+) -> ForecastValue:
     """Return what the collaboration of a mesh file is worth, from exactly one of the three for constants.
 
     `pilot` is a file of public records, `synthetic` takes made-up ones, `constants` is what
@@ -305,10 +305,12 @@ def forecast(
     """
     file = load_collaboration(mesh) if isinstance(mesh, Path) else mesh
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
-    return worth(file, fitted, what_if)
+    return forecast_with(file, fitted, what_if)
 
 
-def worth(file: CollaborationFile, constants: Constants, what_if: Sequence[str] = ()) -> Worth:
+def forecast_with(
+    file: CollaborationFile, constants: Constants, what_if: Sequence[str] = ()
+) -> ForecastValue:
     """Return the forecast of the file's collaboration.
 
     `what_if` holds other terms of owners, as OWNER.epsilon=2; UsageError for wrong ones.
@@ -318,7 +320,7 @@ def worth(file: CollaborationFile, constants: Constants, what_if: Sequence[str] 
     expected = expected_of(terms(whole), constants.fit)
     doubled = {name: _new(_doubled(settings, name), constants) for name in settings.owners}
     bound = _bound(whole, expected.noise, constants)
-    return Worth(settings, constants, expected, doubled, bound, _shared(settings, constants))
+    return ForecastValue(settings, constants, expected, doubled, bound, _shared(settings, constants))
 
 
 def fewer(file: MeshFile, rounds: int | None = None, seed: int = 1, pilot: Path | None = None) -> Fewer:

@@ -9,16 +9,16 @@ import numpy as np
 
 from nodes.sparse import dense
 from nodes.values import FloatArray
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile
-from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, OwnSourceSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.lines import ordered
 from streams.records.own import OwnDecoder
 from streams.records.record import Decoded, Decoder, SparseRow
 from streams.records.sources import decoded, opened_records
-from streams.terminal.wording import listed
+from streams.terminal.text import listed
 from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up, made_up_by
 
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from streams.bus.bus import BusError
 from streams.mesh.file import MeshFile
-from streams.public.mesh_status import MeshStatus
-from streams.public.progress import Course, Progress, progress
 from streams.state.folder import StateFolder
+from streams.status.mesh_status import MeshStatus
+from streams.status.progress import Course, Progress, progress
 from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
 from streams.terminal.up_view import ProcessStatus, RunStatus

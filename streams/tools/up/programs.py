@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, LocalisationSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder

@@ -18,7 +18,7 @@ from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.folder import StateFolder, write_private
-from streams.terminal.wording import listed
+from streams.terminal.text import listed
 from streams.tools.up.programs import has_begun
 
 LEAD, EACH = 10.0, 3.0

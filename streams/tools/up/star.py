@@ -11,13 +11,13 @@ from streams.bus.provision import provision
 from streams.ledger import known_spends
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
-from streams.public.collaboration_status import look
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
+from streams.status.collaboration_status import look
 from streams.terminal.collaboration import line
 from streams.terminal.report import say, say_promises
-from streams.terminal.wording import counted, listed
+from streams.terminal.text import counted, listed
 from streams.tools.up.brokers import StartedBroker, ensure_brokers
 from streams.tools.up.children import Child, end_all
 from streams.tools.up.programs import Program

@@ -76,14 +76,14 @@ def test_it_starts_at_the_member_nearest_to_zero():
 )
 def test_a_run_gives_the_same_bits_alone_or_among_others(step):
     gradients = generator("gradients", 1).normal(size=(5, 4, 2, 3))
-    together = step.start()
+    sum_epsilons = step.start()
     alone = step.start()
     for k in range(5):
-        together = step.advance(together, gradients[k])
+        sum_epsilons = step.advance(sum_epsilons, gradients[k])
         alone = step.advance(alone, gradients[k, 3, 1])
-    assert together.parameters.shape == together.average.shape == (4, 2, 3)
-    assert together.parameters[3, 1].tobytes() == alone.parameters.tobytes()
-    assert together.average[3, 1].tobytes() == alone.average.tobytes()
+    assert sum_epsilons.parameters.shape == sum_epsilons.average.shape == (4, 2, 3)
+    assert sum_epsilons.parameters[3, 1].tobytes() == alone.parameters.tobytes()
+    assert sum_epsilons.average[3, 1].tobytes() == alone.average.tobytes()
 
 
 @pytest.mark.parametrize("step", [StronglyConvex(1, queries=2, rho=8.0), Averaged(WIDE, queries=2, step=1.0)])

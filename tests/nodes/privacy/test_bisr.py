@@ -265,10 +265,10 @@ def test_with_other_settings_a_new_band_begins(changes) -> None:
 def test_an_array_over_nodes_releases_what_each_releases_alone() -> None:
     names = ("a", "b", "c")
     slots = np.random.default_rng(1).normal(size=(6, 3, 1, 2))
-    together = stream(made(SimulatedSampler(7, names)), slots, first=62)
+    sum_epsilons = stream(made(SimulatedSampler(7, names)), slots, first=62)
     for k, name in enumerate(names):
         alone = stream(made(SimulatedSampler(7, name)), slots[:, k], first=62)
-        np.testing.assert_array_equal(np.array(together)[:, k], alone)
+        np.testing.assert_array_equal(np.array(sum_epsilons)[:, k], alone)
 
 
 def test_one_band_is_gaussian() -> None:

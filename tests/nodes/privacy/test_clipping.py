@@ -81,9 +81,9 @@ def test_a_norm_that_overflows_is_broken_too(norm: Norm) -> None:
 def test_a_row_has_the_same_bits_alone_and_among_others(seed: int, norm: Norm, dimension: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(4, 3, dimension))
     grid = Grid.of(0.5, dimension)
-    together = to_grid(clip(rows, 0.5, norm)[0], grid)
+    sum_epsilons = to_grid(clip(rows, 0.5, norm)[0], grid)
     for i, j in np.ndindex(4, 3):
-        np.testing.assert_array_equal(to_grid(clip(rows[i, j], 0.5, norm)[0], grid), together[i, j])
+        np.testing.assert_array_equal(to_grid(clip(rows[i, j], 0.5, norm)[0], grid), sum_epsilons[i, j])
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.nan, math.inf, 1e-101, 1e101])

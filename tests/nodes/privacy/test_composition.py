@@ -80,9 +80,9 @@ def test_laplace_on_one_coordinate_bounds_laplace_on_several():
 
     one = losses.from_laplace_mechanism(1 / 2.0, value_discretization_interval=1e-3)
     parts = [losses.from_laplace_mechanism(1 / e, value_discretization_interval=1e-3) for e in (0.5, 1.5)]
-    together = parts[0].compose(parts[1])
+    sum_epsilons = parts[0].compose(parts[1])
     for x in (0.0, 0.5, 1.0, 1.5, 1.9):
-        assert together.get_delta_for_epsilon(x) <= one.get_delta_for_epsilon(x) + 1e-9
+        assert sum_epsilons.get_delta_for_epsilon(x) <= one.get_delta_for_epsilon(x) + 1e-9
 
 
 @pytest.mark.parametrize("distance", [1, 2, 5])

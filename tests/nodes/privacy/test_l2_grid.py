@@ -74,9 +74,9 @@ def test_a_coarser_grid_may_be_asked_for() -> None:
 def test_a_row_has_the_same_bits_alone_and_among_others() -> None:
     rows = np.random.default_rng(1).normal(size=(4, 3, 7))
     grid = l2_grid(0.5, 7)
-    together = to_l2_grid(rows, grid)
+    sum_epsilons = to_l2_grid(rows, grid)
     for i, j in np.ndindex(4, 3):
-        np.testing.assert_array_equal(to_l2_grid(rows[i, j], grid), together[i, j])
+        np.testing.assert_array_equal(to_l2_grid(rows[i, j], grid), sum_epsilons[i, j])
 
 
 @pytest.mark.parametrize(

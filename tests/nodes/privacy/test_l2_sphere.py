@@ -263,10 +263,10 @@ def test_a_zero_inner_product_counts_as_plus() -> None:
 
 def test_many_nodes_at_once_draw_what_each_draws_alone() -> None:
     rows = np.random.default_rng(1).normal(size=(3, 5, 4))
-    together = release(made(SimulatedSampler(7, ("a", "b", "c")), batch_size=9, dimension=4), rows)
+    sum_epsilons = release(made(SimulatedSampler(7, ("a", "b", "c")), batch_size=9, dimension=4), rows)
     for k, name in enumerate("abc"):
         alone = release(made(SimulatedSampler(7, name), batch_size=9, dimension=4), rows[k])
-        assert alone.tobytes() == together[k].tobytes()
+        assert alone.tobytes() == sum_epsilons[k].tobytes()
 
 
 @pytest.mark.parametrize("epsilon", ["0.0000001", "0.001", "50", "100000"])

@@ -137,9 +137,9 @@ def test_t_gaussian_answers_together_are_epsilon_delta_over_kappa(queries, shari
     mechanism = made("gaussian", queries=queries, sharing=sharing)
     answers = mechanism.answers
     whole = math.sqrt(queries) * 2 * answers.grid.radius
-    together = discrete_delta(2 / sharing, whole, answers.scale, 2 * queries)
-    assert together <= 1e-6 / sharing
-    assert together > 0.99e-6 / sharing  # and no more noise than that takes
+    sum_epsilons = discrete_delta(2 / sharing, whole, answers.scale, 2 * queries)
+    assert sum_epsilons <= 1e-6 / sharing
+    assert sum_epsilons > 0.99e-6 / sharing  # and no more noise than that takes
     less = discrete_delta(2 / sharing, whole, answers.scale * 0.99, 2 * queries)
     assert less > 1e-6 / sharing
 

@@ -7,8 +7,8 @@ import pytest
 
 from streams.mesh.examples import examples
 from streams.mesh.file import load
-from streams.records import oddities as looked_at
-from streams.records.oddities import oddities
+from streams.records import lint as looked_at
+from streams.records.lint import findings
 
 LABEL = "{column: y, positive: [ok], negative: [bad]}"
 SCHEMA = f"{{features: {{x: number, c: {{categories: [red, blue]}}}}, label: {LABEL}}}"
@@ -222,7 +222,7 @@ def test_standard_input_is_not_read_and_a_pipe_not_opened(call, checked, mesh, t
     checked(GOOD)
     (tmp_path / "a.csv").unlink()
     os.mkfifo(tmp_path / "a.csv")
-    assert oddities(load(mesh)) == []
+    assert findings(load(mesh)) == []
 
 
 @pytest.mark.slow
@@ -232,6 +232,6 @@ def test_the_examples_get_no_warning_but_of_a_soil_that_is_rare(name):
 
     money-fx has no records here, and the oddities are those of a mesh: lending is a collaboration.
     """
-    found = oddities(load(examples()[name]))
+    found = findings(load(examples()[name]))
     soil = 'nodes.north.source.schema.features.soil: "15" never occurs in the first 10,000 records'
     assert [line.partition(" of /")[0] for line in found] == ([soil] if name == "forest-cover" else [])

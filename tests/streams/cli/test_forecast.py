@@ -10,7 +10,7 @@ import mirrormesh
 from streams.cli.forecast import facts, verdicts
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load_any
-from streams.tools.tuning.forecasting import WIDTH, constants_of, worth
+from streams.tools.tuning.forecasting import WIDTH, constants_of, forecast_with
 from tests.support.commands import MESH
 
 LENDING = """\
@@ -93,35 +93,35 @@ def test_it_says_what_each_owner_brings(tmp_path, call):
 
 def test_it_says_where_the_steps_are_most_of_the_cost_and_not_the_noise(fitted):
     file, constants = fitted
-    noise = worth(file, constants).forecast.noise
+    noise = forecast_with(file, constants).forecast.noise
     for slope, told in ((0.9, True), (1.1, False)):  # the noise adds that share of the floor
         fit = constants.fit._replace(floor=0.2, slope=slope * 0.2 / noise**constants.fit.power)
-        found = worth(file, constants._replace(fit=fit))
+        found = forecast_with(file, constants._replace(fit=fit))
         said = dict(facts(found)).get("mostly", "")
         assert said.startswith("20 % of it is what 40 steps leave without any noise") is told
     high, low = (constants.fit._replace(floor=floor, slope=1e-9, sampling=1.0) for floor in (0.2, 1e-4))
-    sentences = list(verdicts(worth(file, constants._replace(fit=high))))
+    sentences = list(verdicts(forecast_with(file, constants._replace(fit=high))))
     assert all(one.endswith("at any epsilon: the steps alone leave more than that.") for one in sentences)
-    assert not any("epsilon" in one for one in verdicts(worth(file, constants._replace(fit=low))))
+    assert not any("epsilon" in one for one in verdicts(forecast_with(file, constants._replace(fit=low))))
 
 
 def test_a_record_cannot_be_in_more_sets_than_there_are(tmp_path, fitted):
     _, constants = fitted
-    found = worth(load_any(mesh(tmp_path, ("queries: 40", "queries: 40\n  sharing: 3"))), constants)
+    found = forecast_with(load_any(mesh(tmp_path, ("queries: 40", "queries: 40\n  sharing: 3"))), constants)
     assert found.shared is None
     assert dict(facts(found))["sharing"] == "a record is in at most 3 sets"
 
 
 def test_more_epsilon_helps_and_a_record_in_two_sets_costs(fitted):
     file, constants = fitted
-    found = worth(file, constants)
-    more = worth(file, constants, ["bank-c.epsilon=4"])
+    found = forecast_with(file, constants)
+    more = forecast_with(file, constants, ["bank-c.epsilon=4"])
     assert more.forecast.new < found.forecast.new < found.shared + constants.fit.sampling / 2_050
     assert more.forecast.owners["bank-c"].share < found.forecast.owners["bank-c"].share
-    twice = worth(file, constants, ["bank-c.epsilon=2"])
+    twice = forecast_with(file, constants, ["bank-c.epsilon=2"])
     assert found.doubled["bank-c"] == twice.forecast.new
     assert not found.beyond
-    assert worth(file, constants, ["bank-c.epsilon=100"]).beyond
+    assert forecast_with(file, constants, ["bank-c.epsilon=100"]).beyond
     assert constants.noises[1] == pytest.approx(WIDTH * found.forecast.noise)
 
 
@@ -137,7 +137,7 @@ def test_constants_are_kept_as_json_and_give_the_same_forecast(tmp_path, call, f
     tree = json.loads(done.out)
     assert json.loads(again.read_text()) == tree
     assert done.err == f"Wrote {again}.\n"
-    assert tree["forecast"]["expected"]["expected"] == worth(file, constants).forecast.expected
+    assert tree["forecast"]["expected"]["expected"] == forecast_with(file, constants).forecast.expected
     assert tree["what_if"]["expected"]["noise"] > tree["forecast"]["expected"]["noise"]
     assert tree["constants"] == json.loads(kept.read_text())["constants"]
     for old, new, named in (
@@ -221,7 +221,7 @@ def test_steps_that_diverge_are_one_line(tmp_path, call):
 def test_a_wrong_supposition_is_one_line(fitted, change, said):
     file, constants = fitted
     with pytest.raises(UsageError, match=re.escape(said)) as error:
-        worth(file, constants, [change])
+        forecast_with(file, constants, [change])
     assert "\n" not in str(error.value)
     assert change.split("=")[0].split(".")[0] in str(error.value)
 

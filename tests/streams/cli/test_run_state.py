@@ -10,10 +10,10 @@ import pytest
 
 from nodes.accounting.spends import Span, Spend
 from streams.ledger import known_spends
-from streams.public.standings import standings
 from streams.state.data_order import keep_order
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spends import keep_spends, read_spends, write_spends
+from streams.status.charges import charge_counts
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
@@ -174,7 +174,7 @@ def test_a_damaged_journal_ends_what_reads_it_in_one_line_and_stays_as_it_is(cal
         assert len(outcome.err.splitlines()) == 1
     assert path.read_bytes() == before  # nothing moves it: what it has charged is known to it alone
     with pytest.raises(JournalError, match="it is damaged"):  # what `audit releases --state` counts by
-        standings(loaded(begun, tree), ["a"], begun / "state")
+        charge_counts(loaded(begun, tree), ["a"], begun / "state")
 
 
 def test_a_broken_file_is_one_line(call, begun, tree):

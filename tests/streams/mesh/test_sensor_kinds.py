@@ -15,8 +15,8 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.records.localisation import target_path
-from streams.terminal.plan_text import unmet
-from streams.terminal.wording import headline
+from streams.terminal.plan_text import unmet_assumptions
+from streams.terminal.text import headline
 from streams.tools.tuning.public_records import made_up_like
 from tests.support.meshes import changed, loaded
 
@@ -192,7 +192,7 @@ def test_no_bound_is_claimed_where_nothing_is_known_of_a_sensor_s_gradient():
         assert f"the {name} loss" in str(caught.value)
         with pytest.raises(NoBound, match="beta: the"):
             found.zhou_li()
-        assert any("not smooth at a sensor" in line for line in unmet(found))
+        assert any("not smooth at a sensor" in line for line in unmet_assumptions(found))
 
 
 def test_the_headline_names_every_loss():

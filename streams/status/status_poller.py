@@ -9,8 +9,8 @@ from streams.bus.diagnosis import SILENT, why_silent
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
-from streams.public.mesh_status import KEPT, Entry, MeshStatus, Refusals, StatusTracker
 from streams.runtime.process import Asked
+from streams.status.mesh_status import KEPT, Entry, MeshStatus, Refusals, StatusTracker
 from topology.plans import Chain, Plan, PlanRecord
 
 BEATS = 32

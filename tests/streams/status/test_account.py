@@ -4,11 +4,11 @@ import pytest
 
 from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
-from streams.public.account import Standing, account
-from streams.public.standings import accounts, journal_standing, standings, standings_by
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import read_spends, write_spends
+from streams.status.account import ChargeCount, account
+from streams.status.charges import accounts, charge_counts, charge_counts_by, journal_charge_count
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
@@ -19,9 +19,9 @@ from tests.support.spends import begin_spend, earlier_spends, end_spend, reuse_b
 def test_the_account_of_a_journal_is_exact(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 10, "noise": "exact"})
     journal(tmp_path, file, "a", record(4, stepped=6))
-    standing = journal_standing(tmp_path, file, "a")
-    assert standing == Standing(6, 4, exactly=True, instance="aa" * 16)
-    found = account(file, "a", standing)
+    charge_count = journal_charge_count(tmp_path, file, "a")
+    assert charge_count == ChargeCount(6, 4, exactly=True, instance="aa" * 16)
+    found = account(file, "a", charge_count)
     assert (found.source, found.charged, found.stepped, found.protected) == ("journal", 4, 6, True)
     assert (found.epsilon, found.delta, found.spent, found.stream_delta) == (1.0, 0.0, 4.0, 0.0)
     assert (found.budget, found.left, found.composition) == (10.0, 6.0, "sum")
@@ -35,29 +35,29 @@ def test_the_account_of_a_journal_is_exact(tmp_path):
 
 def test_before_the_first_charge_nothing_is_spent_and_after_the_budget_the_node_relays(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 10})
-    assert account(file, "a", Standing(0, 0, exactly=True))[5:9] == (0.0, 0.0, 0.0, 0.0)
-    over = account(file, "a", Standing(40, 10, exactly=True))
+    assert account(file, "a", ChargeCount(0, 0, exactly=True))[5:9] == (0.0, 0.0, 0.0, 0.0)
+    over = account(file, "a", ChargeCount(40, 10, exactly=True))
     assert (over.left, over.rounds_left, over.relaying) == (0.0, 0, True)
     assert not over.protected  # the noise is simulated
 
 
 def test_what_protects_nothing_has_no_account(tmp_path):
-    found = account(mesh_file(tmp_path, privacy={"mechanism": "none"}), "a", Standing(5, 5, exactly=True))
+    found = account(mesh_file(tmp_path, privacy={"mechanism": "none"}), "a", ChargeCount(5, 5, exactly=True))
     assert (found.protected, found.epsilon, found.spent, found.left) == (False, None, None, None)
 
 
 def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account(tmp_path):
     file = mesh_file(tmp_path)
-    assert journal_standing(tmp_path, file, "a") is None
+    assert journal_charge_count(tmp_path, file, "a") is None
     journal(tmp_path, file, "a", None)
-    assert journal_standing(tmp_path, file, "a") == Standing(0, 0, exactly=True, instance="aa" * 16)
+    assert journal_charge_count(tmp_path, file, "a") == ChargeCount(0, 0, exactly=True, instance="aa" * 16)
     with pytest.raises(JournalError, match="is of node a in run run-1, not of a in run-2"):
-        journal_standing(tmp_path, mesh_file(tmp_path, run="run-2"), "a")
+        journal_charge_count(tmp_path, mesh_file(tmp_path, run="run-2"), "a")
     with pytest.raises(
         JournalError,
         match=r"is of other settings of the mesh \(privacy\.epsilon is 1, not 2\): its account",
     ):
-        journal_standing(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
+        journal_charge_count(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
 
 
 def test_a_journal_without_a_round_is_opened_once(tmp_path, monkeypatch):
@@ -70,34 +70,38 @@ def test_a_journal_without_a_round_is_opened_once(tmp_path, monkeypatch):
 
     def asked(file, nodes, instances):
         asked_instances.append(instances)
-        return {name: Standing(0, 7, exactly=False) for name in nodes}
+        return {name: ChargeCount(0, 7, exactly=False) for name in nodes}
 
-    monkeypatch.setattr("streams.public.standings.JournalReader", Counted)
-    monkeypatch.setattr("streams.public.standings.public_standings", asked)
+    monkeypatch.setattr("streams.status.charges.JournalReader", Counted)
+    monkeypatch.setattr("streams.status.charges.public_charge_counts", asked)
     tree = changed()
     tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "trust_broker": True}
     file = loaded(tmp_path, tree)
     journal(tmp_path, file, "a", None)
-    assert standings(file, ["a"], tmp_path)["a"].charged == 7  # plans counted what this journal does not know
+    assert (
+        charge_counts(file, ["a"], tmp_path)["a"].charged == 7
+    )  # plans counted what this journal does not know
     assert asked_instances == [{"a": "aa" * 16}]
     assert opened_paths == [tmp_path / "a.journal"]
 
 
 def standing_by(plans, node, stepped):
-    return standings_by(plans, {node: stepped})[node]
+    return charge_counts_by(plans, {node: stepped})[node]
 
 
 def test_by_plans_a_node_has_charged_at_most_the_rounds_that_named_it():
     plans = [plan(t, named=(("a", t - 1), ("b", t - 3))) for t in range(5, 10)]
-    assert standing_by(plans, "a", 6) == Standing(6, 9, exactly=False, planned=9)
-    assert standing_by(plans, "b", 6) == Standing(6, 7, exactly=False, planned=9)
-    assert standing_by(plans, "a", None) == Standing(9, 9, exactly=False, planned=9)  # as far as plans lead
-    assert standing_by(plans, "z", 6) == Standing(6, 0, exactly=False, planned=9)
+    assert standing_by(plans, "a", 6) == ChargeCount(6, 9, exactly=False, planned=9)
+    assert standing_by(plans, "b", 6) == ChargeCount(6, 7, exactly=False, planned=9)
+    assert standing_by(plans, "a", None) == ChargeCount(
+        9, 9, exactly=False, planned=9
+    )  # as far as plans lead
+    assert standing_by(plans, "z", 6) == ChargeCount(6, 0, exactly=False, planned=9)
     ended = plan(10, {}, names="", named=(("a", 9),))
-    assert standing_by([*plans, ended], "a", 9) == Standing(9, 9, exactly=False, planned=9)
+    assert standing_by([*plans, ended], "a", 9) == ChargeCount(9, 9, exactly=False, planned=9)
     # its last heartbeat is of round 5, and it has charged all nine
-    assert standing_by([*plans, ended], "a", 5) == Standing(5, 9, exactly=False, planned=9)
-    assert standing_by([], "a", 3) == Standing(3, 3, exactly=False, planned=3)  # only that is known
+    assert standing_by([*plans, ended], "a", 5) == ChargeCount(5, 9, exactly=False, planned=9)
+    assert standing_by([], "a", 3) == ChargeCount(3, 3, exactly=False, planned=3)  # only that is known
 
 
 def test_each_plan_is_read_once_for_all_nodes():
@@ -113,30 +117,30 @@ def test_each_plan_is_read_once_for_all_nodes():
     plans = [plan(t, named=tuple((name, t - 1) for name in names)) for t in range(1, 20)]
     for one in plans:
         object.__setattr__(one, "named", Counted(one.named))
-    found = standings_by(plans, dict.fromkeys(names, 3))
+    found = charge_counts_by(plans, dict.fromkeys(names, 3))
     assert len(read) == len(plans)
-    assert set(found.values()) == {Standing(3, 18, exactly=False, planned=19)}
+    assert set(found.values()) == {ChargeCount(3, 18, exactly=False, planned=19)}
 
 
 def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 10})
-    found = account(file, "a", Standing(40, 40, exactly=False))
+    found = account(file, "a", ChargeCount(40, 40, exactly=False))
     assert (found.source, found.charged, found.spent) == ("plans", 10, 10.0)
-    ahead = account(file, "a", Standing(8, 40, exactly=False, planned=40))
+    ahead = account(file, "a", ChargeCount(8, 40, exactly=False, planned=40))
     assert (ahead.charged, ahead.spent, ahead.relaying) == (10, 10.0, False)  # plans ahead end no learning
 
 
 def test_a_node_that_was_away_has_a_rest_of_its_budget_and_learns_no_more(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 10, "noise": "exact"})
-    own, public = (account(file, "a", Standing(12, 7, exactly=exactly)) for exactly in (True, False))
+    own, public = (account(file, "a", ChargeCount(12, 7, exactly=exactly)) for exactly in (True, False))
     assert (own.relaying, own.rounds_left, own.rounds_unused, own.left) == (True, 0, 3, 3.0)
     said = "3 of the budget of 10: it learns no more since round 10; {}3 rounds of its budget were not used"
     assert dict(facts(own))["left"] == said.format("")
     assert dict(facts(public))["left"] == said.format("at least ")
-    assert account(file, "a", Standing(9, 7, exactly=True)).rounds_unused is None  # it may still learn
-    before = account(file, "a", Standing(4, 10, exactly=True))  # most of it before this journal
+    assert account(file, "a", ChargeCount(9, 7, exactly=True)).rounds_unused is None  # it may still learn
+    before = account(file, "a", ChargeCount(4, 10, exactly=True))  # most of it before this journal
     assert dict(facts(before))["left"] == "0 of the budget of 10: it learns no more"
-    spent = account(file, "a", Standing(12, 10, exactly=True))
+    spent = account(file, "a", ChargeCount(12, 10, exactly=True))
     assert spent.rounds_unused == 0
     assert dict(facts(spent))["left"] == "0 of the budget of 10: it learns no more since round 10"
 
@@ -144,9 +148,9 @@ def test_a_node_that_was_away_has_a_rest_of_its_budget_and_learns_no_more(tmp_pa
 def test_by_plans_each_planned_round_is_counted_at_its_own_epsilon(tmp_path):
     epsilon = {"total": 10, "rounds": 12, "schedule": "growing"}
     file = mesh_file(tmp_path, privacy={"epsilon": epsilon, "noise": "exact"})
-    done = account(file, "a", Standing(12, 12, exactly=True))
-    public = account(file, "a", Standing(8, 12, exactly=False, planned=12))
-    assert public.spent == done.spent > account(file, "a", Standing(8, 8, exactly=True)).spent
+    done = account(file, "a", ChargeCount(12, 12, exactly=True))
+    public = account(file, "a", ChargeCount(8, 12, exactly=False, planned=12))
+    assert public.spent == done.spent > account(file, "a", ChargeCount(8, 8, exactly=True)).spent
 
 
 def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):

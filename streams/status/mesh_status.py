@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from nodes.accounting.guarantee import Ledger
 from streams.mesh.mesh import Mesh
-from streams.public.account import Standing, charged_by, relays, unused
-from streams.public.progress import Course
-from streams.public.standings import standings_by
+from streams.status.account import ChargeCount, charged_by, relays, unused
+from streams.status.charges import charge_counts_by
+from streams.status.progress import Course
 from topology.plans import Heartbeat, Plan
 from topology.roster import Roster
 
@@ -127,16 +127,18 @@ class StatusTracker:
         reported = {
             name: self._beats[name].stepped if name in self._beats else 0 for name in self._mesh.nodes
         }
-        standings = standings_by(self._plans, reported)
-        rows = tuple(self._row(name, standing, now, middle) for name, standing in standings.items())
+        charge_counts = charge_counts_by(self._plans, reported)
+        rows = tuple(
+            self._row(name, charge_count, now, middle) for name, charge_count in charge_counts.items()
+        )
         ahead = sum(number > round for number in planned)
         rate, rounds = None if over or not live else self._course.rate, self._mesh.rounds
         return MeshStatus(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
 
-    def _row(self, name: str, standing: Standing, now: float, middle: float) -> NodeStatus:
+    def _row(self, name: str, charge_count: ChargeCount, now: float, middle: float) -> NodeStatus:
         beat, ledger = self._beats.get(name), self._ledgers[name]
-        charged = charged_by(ledger, standing)
-        relaying = beat is not None and relays(ledger, standing)
+        charged = charged_by(ledger, charge_count)
+        relaying = beat is not None and relays(ledger, charge_count)
         at = self._plan_of(name)
         beat_age = now - self._seen[name] if beat else None
         flags = (
@@ -150,12 +152,12 @@ class StatusTracker:
             beat.stepped if beat else None,
             frozenset(source for source, _ in at.incoming(name)) if at else frozenset(),
             self._sources[name],
-            ledger.spent(charged, standing.reached),
+            ledger.spent(charged, charge_count.reached),
             None if ledger.budget is None else float(ledger.budget),
             beat_age,
             flags,
             ledger.last_learning_round if relaying else None,
-            unused(ledger, standing) or 0,
+            unused(ledger, charge_count) or 0,
         )
 
     def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:

@@ -5,8 +5,8 @@ import pytest
 
 from nodes.machine.journal import JournalRecord
 from nodes.values import Release
-from streams.public.progress import WINDOW, Course, Progress, progress
 from streams.state.journal import SqliteJournal
+from streams.status.progress import WINDOW, Course, Progress, progress
 from streams.terminal.spending import spent
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from streams.public.mesh_status import MeshStatus, NodeStatus
+from streams.status.mesh_status import MeshStatus, NodeStatus
 from streams.terminal.watch_picture import HELP, explained, line, picture
 
 NAMES = ("east", "west", "north")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from nodes.audit.mechanism import audit_answers, lattice_holds
 from nodes.privacy.query import QueryMechanism
 from streams.mesh.collaboration import Collaboration
-from streams.public.audited_mechanisms import MechanismAudit, affordable
+from streams.status.audited_mechanisms import MechanismAudit, affordable
 
 _MOST, _WORK = 1_000_000, 8_000_000
 """Draws on each of two sets, and noisy integers: one of T answers has little epsilon, so it takes many."""

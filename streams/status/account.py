@@ -9,7 +9,7 @@ from streams.ledger import Promise, Reuse
 from streams.mesh.file import MeshFile
 
 
-class Standing(NamedTuple):
+class ChargeCount(NamedTuple):
     """The last round that a node has stepped, and the number of rounds it has charged.
 
     `exactly`: the numbers come from the node's own journal. Otherwise `charged` counts all plans that name
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
         return max(self.stepped, self.planned)
 
 
-class Account(NamedTuple):
+class PrivacyAccount(NamedTuple):
     """The privacy that a node has spent, and the rest. None: nothing is protected, or there is no budget.
 
     `epsilon`, `delta`: those of a record (event level; 0 before the first charge). `spent`, `left`: of the
@@ -69,60 +69,64 @@ ADJACENCY = {
 }
 
 
-def account(file: MeshFile, node: str, standing: Standing, known: Reuse | None = None) -> Account:
+def account(
+    file: MeshFile, node: str, charge_count: ChargeCount, known: Reuse | None = None
+) -> PrivacyAccount:
     """Return the account of a node of the mesh; `known`: of all spending on its data."""
     ledger, promised = file.resolved.node(node).ledger, file.resolved.node(node).guarantee
-    charged = charged_by(ledger, standing)
-    spent = ledger.spent(charged, standing.reached)
-    left = ledger.left(charged, standing.reached)
-    return Account(
+    charged = charged_by(ledger, charge_count)
+    spent = ledger.spent(charged, charge_count.reached)
+    left = ledger.left(charged, charge_count.reached)
+    return PrivacyAccount(
         node=node,
-        source="journal" if standing.exactly else "plans",
-        stepped=standing.stepped,
+        source="journal" if charge_count.exactly else "plans",
+        stepped=charge_count.stepped,
         charged=charged,
-        protected=promised.protects and standing.priced,
+        protected=promised.protects and charge_count.priced,
         epsilon=None
-        if ledger.epsilon is None or not standing.priced
+        if ledger.epsilon is None or not charge_count.priced
         else rounded_up(ledger.epsilon)
         if charged
         else 0.0,
         delta=promised.delta,
-        spent=None if math.isinf(spent) or not standing.priced else spent,
+        spent=None if math.isinf(spent) or not charge_count.priced else spent,
         stream_delta=ledger.delta,
         composition=None if ledger.composition is None else ledger.composition.words,
         budget=None if ledger.budget is None else -rounded_up(-ledger.budget),
         left=None if math.isinf(left) else left,
         last_learning_round=ledger.last_learning_round,
-        rounds_left=_rounds_left(ledger, standing.stepped, charged),
-        rounds_unused=unused(ledger, standing),
-        relaying=relays(ledger, standing),
+        rounds_left=_rounds_left(ledger, charge_count.stepped, charged),
+        rounds_unused=unused(ledger, charge_count),
+        relaying=relays(ledger, charge_count),
         adjacency=ADJACENCY,
         guarantee=Promise(node, promised, known).sentence,
-        at_most=not standing.whole,
+        at_most=not charge_count.whole,
     )
 
 
-def charged_by(ledger: Ledger, standing: Standing) -> int:
+def charged_by(ledger: Ledger, charge_count: ChargeCount) -> int:
     """Return the number of charged rounds at most: a node charges no round after its last learning round."""
     last = ledger.last_learning_round
-    return standing.charged if standing.exactly or last is None else min(standing.charged, last)
+    return charge_count.charged if charge_count.exactly or last is None else min(charge_count.charged, last)
 
 
-def relays(ledger: Ledger, standing: Standing) -> bool:
+def relays(ledger: Ledger, charge_count: ChargeCount) -> bool:
     """Return whether the node learns no more. Plans ahead of it end no learning."""
-    charged = standing.charged if standing.exactly else min(standing.charged, standing.stepped)
-    return not ledger.may_learn(standing.stepped + 1, charged)
+    charged = (
+        charge_count.charged if charge_count.exactly else min(charge_count.charged, charge_count.stepped)
+    )
+    return not ledger.may_learn(charge_count.stepped + 1, charged)
 
 
-def unused(ledger: Ledger, standing: Standing) -> int | None:
+def unused(ledger: Ledger, charge_count: ChargeCount) -> int | None:
     """Return how many rounds of the budget were left when the learning ended; None before its end.
 
     The last learning round is a round number: a node that was away stops in it like all others.
     """
     last = ledger.last_learning_round
-    if last is None or not relays(ledger, standing):
+    if last is None or not relays(ledger, charge_count):
         return None
-    return max(0, last - charged_by(ledger, standing))
+    return max(0, last - charged_by(ledger, charge_count))
 
 
 def _rounds_left(ledger: Ledger, stepped: int, charged: int) -> int | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nodes.dynamics import LARGEST_RADIUS
 from streams.mesh.algorithm import dynamics
+from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile, MeshFileError
-from streams.mesh.fits import by_time
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
@@ -52,7 +52,7 @@ class ListedWords:
         elif (word := self._folded.get(value.casefold())) is not None:
             self._cased[word] += 1
 
-    def oddities(self, records: str) -> Iterator[str]:
+    def findings(self, records: str) -> Iterator[str]:
         """Yield a line on the words that never occur, and one on each that occurs in another case.
 
         It names words of the list alone. `records`: what was looked at, in words.
@@ -99,7 +99,7 @@ def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, Ta
         yield whole, source.take or TakeSettings(every=1, offset=0)
 
 
-def file_oddities(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
+def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read so far."""
     lines, decoder = opened_records(file, one.settings, one.place)
     words, values = _listed(one, decoder)
@@ -116,7 +116,7 @@ def file_oddities(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
     for column in words:
-        yield from column.oddities(records)
+        yield from column.findings(records)
     yield from _short(one, record_count, size)
 
 
@@ -171,13 +171,13 @@ def _looked_at(count: int, path: str | None, *, whole: bool) -> str:
 # Counts the listed words of a column in records: those that never occur, or occur in another case. Pure.
 
 
-def oddities(file: MeshFile) -> list[str]:
+def findings(file: MeshFile) -> list[str]:
     """Return a line for each oddity. Raises MeshFileError for all files that cannot be read so far."""
     lines, wrong = [*_unconnected(file), *_growing(file), *_tested_on_learnt(file)], list[str]()
     files = data_files(file)
     for data_file in files:
         try:
-            lines += file_oddities(file, data_file, most_looked_at(len(files)))
+            lines += file_findings(file, data_file, most_looked_at(len(files)))
         except MeshFileError as error:
             wrong += error.lines
     if wrong:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.public.account import Standing, account
-from streams.public.mesh_status import KEPT, Refusals, StatusTracker
+from streams.status.account import ChargeCount, account
+from streams.status.mesh_status import KEPT, Refusals, StatusTracker
 from tests.support.machines import INSTANCES, end, plan
 from tests.support.meshes import changed, loaded
 from tests.support.scheduling import beat as any_beat
@@ -190,7 +190,7 @@ def test_what_is_spent_is_what_budget_says(tmp_path):
     watched.take(beats(2, 3, 6))
     rows = {row.name: row for row in watched.status(100.0).rows}
     for name, stepped in zip("abc", (2, 3, 6), strict=True):
-        known = account(file, name, Standing(stepped, 8, exactly=False, planned=8))
+        known = account(file, name, ChargeCount(stepped, 8, exactly=False, planned=8))
         assert (rows[name].spent, rows[name].budget) == (known.spent, known.budget)
         assert ("relaying" in rows[name].flags) == known.relaying == (stepped >= 3)
         assert "simulated" not in rows[name].flags

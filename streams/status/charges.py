@@ -11,17 +11,17 @@ from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.ledger import Reuse, known_spends
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
-from streams.public.account import Account, Standing, account
-from streams.public.owner_account import OwnerAccount
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
 from streams.state.spends_topic import written
+from streams.status.account import ChargeCount, PrivacyAccount, account
+from streams.status.owner_account import OwnerAccount
 from topology.plans import Plan
 
 
-def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
-    """Return a node's standing by its journal; None if there is none. The node may be running.
+def journal_charge_count(state: Path, file: MeshFile, node: str) -> ChargeCount | None:
+    """Return a node's charge count by its journal; None if there is none. The node may be running.
 
     Raises JournalError if the journal belongs to other settings, or is broken.
     """
@@ -52,13 +52,13 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
             )
     stepped = records[-1].stepped if records else 0
     priced = not charged or price is not None
-    return Standing(stepped, charged, exactly=True, priced=priced, instance=life.instance)
+    return ChargeCount(stepped, charged, exactly=True, priced=priced, instance=life.instance)
 
 
-def public_standings(
+def public_charge_counts(
     file: MeshFile, nodes: Iterable[str], instances: Mapping[str, str] | None = None
-) -> dict[str, Standing]:
-    """Return nodes' standings by plans and heartbeats on the mesh broker: upper bounds of their charges.
+) -> dict[str, ChargeCount]:
+    """Return nodes' charge_counts by plans and heartbeats on the mesh broker: upper bounds of their charges.
 
     Of a node in `instances` there is none if the stored plans are all of the run's so far and name no other
     instance of it: then nothing was charged before that one. Raises BusError, MeshFileError.
@@ -68,7 +68,7 @@ def public_standings(
         plans = [plan for record in messages(log.plans()) for plan in record.plans]
         first = {name for name, instance in (instances or {}).items() if _is_first(plans, name, instance)}
         stepped = {node: _stepped(log, node) for node in nodes if node not in first}
-    return standings_by(plans, stepped)
+    return charge_counts_by(plans, stepped)
 
 
 def _is_first(plans: Collection[Plan], node: str, instance: str) -> bool:
@@ -77,8 +77,8 @@ def _is_first(plans: Collection[Plan], node: str, instance: str) -> bool:
     return whole and all(member is None or member.instance == instance for member in members)
 
 
-def standings_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> dict[str, Standing]:
-    """Return upper bounds of nodes' standings by all stored plans; `stepped` None: it is not known.
+def charge_counts_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> dict[str, ChargeCount]:
+    """Return upper bounds of nodes' charge_counts by all stored plans; `stepped` None: it is not known.
 
     A plan holds the number of earlier plans that name a node. A heartbeat may be older than the last charge,
     so plans after it count too. Each plan is read once, however many nodes there are.
@@ -89,13 +89,13 @@ def standings_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> 
         counts |= {member.name: counts.get(member.name, 0) + 1 for member in plan.members}
         named |= {name: count for name, count in counts.items() if count > named.get(name, 0)}
     planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=None)
-    standings = {}
+    charge_counts = {}
     for node, reported in stepped.items():
         latest = (reported or 0) if planned is None else planned
         last = latest if reported is None else reported
         charged = last if planned is None else named.get(node, 0)
-        standings[node] = Standing(last, charged, exactly=False, planned=latest)
-    return standings
+        charge_counts[node] = ChargeCount(last, charged, exactly=False, planned=latest)
+    return charge_counts
 
 
 def _stepped(log: MeshLog, node: str) -> int | None:
@@ -109,52 +109,54 @@ def _stepped(log: MeshLog, node: str) -> int | None:
 
 
 @overload
-def budget(file: MeshFile, node: str, state: Path | None = None) -> Account: ...
+def budget(file: MeshFile, node: str, state: Path | None = None) -> PrivacyAccount: ...
 
 
 @overload
 def budget(file: CollaborationFile, node: str, state: Path | None = None) -> OwnerAccount: ...
 
 
-def budget(file: AnyFile, node: str, state: Path | None = None) -> Account | OwnerAccount:
+def budget(file: AnyFile, node: str, state: Path | None = None) -> PrivacyAccount | OwnerAccount:
     """Return the privacy that a node, or an owner, has spent in the mesh file's run, and the rest.
 
     The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
     the mesh broker; an owner's are in its journal alone. Raises JournalError, BusError, MeshFileError,
     UsageError.
     """
-    account_of_one: Account | OwnerAccount = file.kind.account(file, node, state)
+    account_of_one: PrivacyAccount | OwnerAccount = file.kind.account(file, node, state)
     return account_of_one
 
 
-def node_account(file: MeshFile, node: str, state: Path | None = None) -> Account:
+def node_account(file: MeshFile, node: str, state: Path | None = None) -> PrivacyAccount:
     """Return what a node has spent; see `budget`."""
     return accounts(file, [node], state)[node][0]
 
 
-def accounts(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, tuple[Account, Reuse]]:
+def accounts(
+    file: MeshFile, names: Iterable[str], state: Path | None
+) -> dict[str, tuple[PrivacyAccount, Reuse]]:
     """Return the accounts of the nodes, and what is known of all spending on their data.
 
     Raises as `budget`.
     """
-    charged = standings(file, names, state)
-    idle = [name for name, standing in charged.items() if not standing.charged]
+    charged = charge_counts(file, names, state)
+    idle = [name for name, charge_count in charged.items() if not charge_count.charged]
     reuses = known_spends(file, charged, state, written(file, charged), idle=idle)
     return {
-        name: (account(file, name, _with_earlier(standing, reuses[name]), reuses[name]), reuses[name])
-        for name, standing in charged.items()
+        name: (account(file, name, _with_earlier(charge_count, reuses[name]), reuses[name]), reuses[name])
+        for name, charge_count in charged.items()
     }
 
 
-def _with_earlier(standing: Standing, known: Reuse) -> Standing:
-    """Return the standing with the charges of the run's earlier lives, which its journal may not have."""
+def _with_earlier(charge_count: ChargeCount, known: Reuse) -> ChargeCount:
+    """Return the charge count with the charges of the run's earlier lives, which its journal may not have."""
     spend = known.own
     lives = [life for life in known.earlier if _is_earlier(life, spend)]
     earlier = sum(life.charged for life in lives)
     carried = earlier if spend.by_plans else spend.charged + earlier
-    return standing._replace(
-        charged=max(standing.charged, carried),
-        whole=standing.whole and not any(life.open for life in lives),
+    return charge_count._replace(
+        charged=max(charge_count.charged, carried),
+        whole=charge_count.whole and not any(life.open for life in lives),
     )
 
 
@@ -162,28 +164,28 @@ def _is_earlier(life: Spend, own: Spend) -> bool:
     return (life.mesh, life.run, life.node) == (own.mesh, own.run, own.node)
 
 
-def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Standing]:
-    """Return the standing of the nodes, in order. Raises as `budget`."""
-    journalled = {name: None if state is None else journal_standing(state, file, name) for name in names}
-    missing = [name for name, standing in journalled.items() if standing is None]
+def charge_counts(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, ChargeCount]:
+    """Return the charge count of the nodes, in order. Raises as `budget`."""
+    journalled = {name: None if state is None else journal_charge_count(state, file, name) for name in names}
+    missing = [name for name, charge_count in journalled.items() if charge_count is None]
     if missing and state is not None and not file.names_brokers:
         missing_nodes = f"{', '.join(missing)} in run {file.mesh.run}"
         raise JournalError(
             f"{state} holds no journal of {missing_nodes}, and the mesh file names no broker to ask"
         )
-    public = public_standings(file, missing) if missing else {}
+    public = public_charge_counts(file, missing) if missing else {}
     instances = {
-        name: standing.instance
-        for name, standing in journalled.items()
-        if standing is not None and not standing.stepped
+        name: charge_count.instance
+        for name, charge_count in journalled.items()
+        if charge_count is not None and not charge_count.stepped
     }
     if instances and file.names_brokers:
         with suppress(BusError):  # a journal without a round does not know what plans counted before it
-            public |= public_standings(file, instances, instances)
-    return {name: _larger(standing, public.get(name)) for name, standing in journalled.items()}
+            public |= public_charge_counts(file, instances, instances)
+    return {name: _larger(charge_count, public.get(name)) for name, charge_count in journalled.items()}
 
 
-def _larger(journalled: Standing | None, public: Standing | None) -> Standing:
-    """Return the standing of the two that has charged more; the journal's if they are equal."""
-    standings = [standing for standing in (journalled, public) if standing is not None]
-    return max(standings, key=lambda standing: standing.charged)
+def _larger(journalled: ChargeCount | None, public: ChargeCount | None) -> ChargeCount:
+    """Return the charge count of the two that has charged more; the journal's if they are equal."""
+    charge_counts = [charge_count for charge_count in (journalled, public) if charge_count is not None]
+    return max(charge_counts, key=lambda charge_count: charge_count.charged)
