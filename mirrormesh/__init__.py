@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from nodes.losses.check_loss import check_loss
     from nodes.values import Observations
     from streams.ledger import Promise, promise
+    from streams.local.collaboration_outcome import CollaborationOutcome
     from streams.local.recorder import NodeHistory
     from streams.local.run import Outcome, run
-    from streams.local.star_outcome import CollaborationOutcome
     from streams.local.summary import Summary
     from streams.mesh.errors import MeshFileError
     from streams.mesh.examples import example_mesh, examples
@@ -65,7 +65,7 @@ _MODULES = {
     "streams.ledger": ("Promise", "promise"),
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome", "run"),
-    "streams.local.star_outcome": ("CollaborationOutcome",),
+    "streams.local.collaboration_outcome": ("CollaborationOutcome",),
     "streams.local.summary": ("Summary",),
     "streams.mesh.errors": ("MeshFileError",),
     "streams.mesh.examples": ("example_mesh", "examples"),

@@ -18,9 +18,9 @@ from streams.cli.orderly_end import OrderlyEnd
 from streams.cli.up import run_here
 from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.ledger import known_spends
+from streams.local.collaboration_outcome import CollaborationOutcome, OwnerOutcome, outcome_so_far, seeded
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
-from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.records.passes import fixed_sets
@@ -35,9 +35,9 @@ from streams.terminal.report import SHORT, say, say_facts, say_promises
 from streams.terminal.text import listed, shared
 from streams.tools.feed.feed_set import feed_set
 from streams.tools.feed.feed_source import FeedOptions
-from streams.tools.model.writing import learner_model, model_paths, star_model, write_model
+from streams.tools.model.writing import learner_model, model_paths, outcome_model, write_model
+from streams.tools.up.collaboration import up_collaboration
 from streams.tools.up.programs import Options
-from streams.tools.up.star import run_star
 
 
 def run(
@@ -60,21 +60,21 @@ def run(
     sets = fixed_sets(file, sorted(file.mesh.owners))
     with ExitStack() as closing:
         journals = None if state is None else StateJournals(file, state, closing, other_data=other_data)
-        local = LocalCollaboration(file, None if journals is None else journals.star, sets)
+        local = LocalCollaboration(file, None if journals is None else journals.opened, sets)
         over = local.done
         if journals is not None:
             journals.begin()
         spends = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
         say_promises(console, file, spends)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
-    outcome = star_outcome(local, test_records, None if journals is None else journals.reuses())
+    outcome = outcome_so_far(local, test_records, None if journals is None else journals.reuses())
     if over:
         say(console, "Nothing was asked: this run is over, and what follows is what it has learnt.", "bold")
     _report(console, local, outcome.scores, interrupted=interrupted)
     if output is not None and local.answered:
         text = json.dumps(_summary(local, outcome, interrupted=interrupted), indent=2, allow_nan=False)
         write_whole(output / SUMMARY, f"{text}\n".encode())
-        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, outcome))):
+        for path in (output / SUMMARY, *write_model(output / MODEL, outcome_model(file, outcome))):
             say(console, f"Wrote {path}.")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -229,7 +229,7 @@ def up(file: CollaborationFile, options: Options, *, plain: bool) -> None:
     state, metrics = options.state, options.metrics_from
 
     def work(console: Console, stop: Stop) -> bool:
-        run_star(file, state, console, stop, metrics, other_data=options.other_data)
+        up_collaboration(file, state, console, stop, metrics, other_data=options.other_data)
         return False
 
     run_here(options, work)

@@ -121,8 +121,8 @@ def kubernetes(
     kind = ExportFormat(
         lambda raw, whose: manifests.party(raw, whose, cluster),
         lambda raw: manifests.operator(raw, cluster),
-        lambda raw, whose: manifests.star(raw, whose, cluster),
-        lambda raw: manifests.star_operator(raw, cluster),
+        lambda raw, whose: manifests.participant(raw, whose, cluster),
+        lambda raw: manifests.collaboration_operator(raw, cluster),
         manifests.warnings,
     )
     written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
@@ -148,7 +148,7 @@ def systemd(
       mirrormesh export systemd mesh.yaml --party bank-1 --output bank-1
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    kind = ExportFormat(on_systemd.party, on_systemd.operator, on_systemd.star)
+    kind = ExportFormat(on_systemd.party, on_systemd.operator, on_systemd.participant)
     written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, (), "; README.md says what to do with them")
 
@@ -179,7 +179,7 @@ def compose(
     kind = ExportFormat(
         lambda raw, whose: project.party(raw, whose, image),
         lambda raw: project.operator(raw, image),
-        lambda raw, whose: project.star(raw, whose, image),
+        lambda raw, whose: project.participant(raw, whose, image),
     )
     written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, [warned])

@@ -67,14 +67,14 @@ class LearnerMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class StarJournals:
+class CollaborationJournals:
     """The journals of the learner and of each owner."""
 
     learner: LearnerRecords
     owners: Mapping[str, OwnerRecords]
 
     @classmethod
-    def in_memory(cls, file: CollaborationFile) -> "StarJournals":
+    def in_memory(cls, file: CollaborationFile) -> "CollaborationJournals":
         """Return new journals in memory."""
         owners = {name: OwnerMemory(secrets.token_hex(16)) for name in sorted(file.mesh.owners)}
         return cls(LearnerMemory(secrets.token_hex(16)), owners)
@@ -107,7 +107,7 @@ class StateJournals:
                     f"{StateFolder(state).journal(name)}: is a copy, and nothing tells how far the original "
                     f"went: continue with that, or begin a new run"
                 )
-        self._closing, self.star = closing, StarJournals(learner, self._owners)
+        self._closing, self.opened = closing, CollaborationJournals(learner, self._owners)
 
     def begin(self) -> None:
         """Record that the run continues."""
@@ -144,12 +144,12 @@ class LocalCollaboration:
     def __init__(
         self,
         file: CollaborationFile,
-        journals: StarJournals | None = None,
+        journals: CollaborationJournals | None = None,
         sets: Mapping[str, tuple[Passes, RecordSet]] | None = None,
     ) -> None:
         self.file = file
         self.notices: Counter[CollaborationNotice] = Counter()
-        self._journals = StarJournals.in_memory(file) if journals is None else journals
+        self._journals = CollaborationJournals.in_memory(file) if journals is None else journals
         self._wire = Wire(file.resolved, PLAIN)  # nobody else writes here
         mesh = file.mesh
         self._broker = MemoryBroker(

@@ -3,7 +3,7 @@
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
-from streams.collaboration.local import LocalCollaboration, StarJournals
+from streams.collaboration.local import CollaborationJournals, LocalCollaboration
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
 from tests.support.collaboration_files import OWNERS
@@ -14,7 +14,7 @@ from tests.support.processes import wait_until
 def in_memory(path):
     """Run the same file in this process; return the learner's records by query."""
     file = load_collaboration(path)
-    journals = StarJournals.in_memory(file)
+    journals = CollaborationJournals.in_memory(file)
     LocalCollaboration(file, journals).run()
     return {one.number: one for one in journals.learner.records()}
 

@@ -8,10 +8,10 @@ import numpy as np
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.local import (
+    CollaborationJournals,
     LearnerMemory,
     LocalCollaboration,
     OwnerMemory,
-    StarJournals,
     collaboration_topics,
 )
 from streams.collaboration.owner import OwnerRole, owner_start
@@ -130,6 +130,6 @@ class Parties:
 
 def learnt_in_one_process(file):
     """The same of the product's run in one process."""
-    journals = StarJournals.in_memory(file)
+    journals = CollaborationJournals.in_memory(file)
     LocalCollaboration(file, journals).run()
     return [record.parameters.tobytes() for record in journals.learner.records()]

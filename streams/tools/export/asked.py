@@ -9,7 +9,7 @@ from typing import Any
 
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import StarParty, party, star_party
+from streams.tools.export.parties import Participant, participant, party
 from streams.tools.export.raw_mesh import RawCollaboration, RawMesh, read_any
 
 Files = dict[str, str]
@@ -29,9 +29,9 @@ class ExportFormat:
 
     party: Callable[[RawMesh, Party], Files]
     operator: Callable[[RawMesh], Files]
-    star: Callable[[RawCollaboration, StarParty], Files]
-    star_operator: Callable[[RawCollaboration], Files] | None = None
-    warnings: Callable[[RawMesh | RawCollaboration, Party | StarParty | None], Iterable[str]] = _nothing
+    participant: Callable[[RawCollaboration, Participant], Files]
+    collaboration_operator: Callable[[RawCollaboration], Files] | None = None
+    warnings: Callable[[RawMesh | RawCollaboration, Party | Participant | None], Iterable[str]] = _nothing
 
 
 def files_for(
@@ -62,12 +62,12 @@ def collaboration_files(
 ) -> tuple[Files, Iterable[str]]:
     """Return the files for a party of a collaboration, or for its operator, and what to warn of."""
     if name is not None:
-        member = star_party(raw.file.mesh, name)
-        return kind.star(raw, member), kind.warnings(raw, member)
-    if kind.star_operator is None:
+        member = participant(raw.file.mesh, name)
+        return kind.participant(raw, member), kind.warnings(raw, member)
+    if kind.collaboration_operator is None:
         allowed = "a collaboration has no scheduler: must be --party, with its learner or an owner"
         raise UsageError(f"--mesh-operator: {allowed}")
-    return kind.star_operator(raw), kind.warnings(raw, None)
+    return kind.collaboration_operator(raw), kind.warnings(raw, None)
 
 
 # The image that an export's processes run in.

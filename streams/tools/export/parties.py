@@ -9,7 +9,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.parties import Party
 
 
-class StarParty(NamedTuple):
+class Participant(NamedTuple):
     """A party of a collaboration: its learner, or an owner."""
 
     kind: str
@@ -35,10 +35,10 @@ def party(mesh: MeshSettings, name: str) -> Party:
     return parties[_known(parties, name)]
 
 
-def star_party(settings: CollaborationSettings, name: str) -> StarParty:
+def participant(settings: CollaborationSettings, name: str) -> Participant:
     """Return a party of a collaboration. Raises UsageError if there is none of that name."""
     member = _known((settings.learner, *settings.owners), name)
-    return StarParty(LEARNER if member == settings.learner else OWNER, member)
+    return Participant(LEARNER if member == settings.learner else OWNER, member)
 
 
 def _known(names: Collection[str], name: str) -> str:

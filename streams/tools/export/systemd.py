@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streams.mesh.settings.collaboration import OwnerSettings
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import StarParty
+from streams.tools.export.parties import Participant
 from streams.tools.export.process_file import (
     ProcessFile,
     learner_file,
@@ -140,7 +140,7 @@ def operator(raw: RawMesh) -> dict[str, str]:
     return written(f"the operator of mesh {raw.file.mesh.name}", [service])
 
 
-def star(raw: RawCollaboration, whose: StarParty) -> dict[str, str]:
+def participant(raw: RawCollaboration, whose: Participant) -> dict[str, str]:
     """Return the files of a party of a collaboration: those of one service."""
     service = _owner(raw, whose.name) if whose.owner else _learner(raw, whose.name)
     return written(f"{whose.kind} {whose.name} of collaboration {raw.file.mesh.name}", [service])

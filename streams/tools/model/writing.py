@@ -11,8 +11,8 @@ from nodes.collaboration.messages import QueryRecord
 from nodes.decimals import rounded_up
 from nodes.values import Consensus, FloatArray
 from streams.ledger import Promise, known_spends, promises_of
+from streams.local.collaboration_outcome import CollaborationOutcome
 from streams.local.results import save_whole, write_whole
-from streams.local.star_outcome import CollaborationOutcome
 from streams.local.summary import Summary
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
@@ -177,7 +177,7 @@ _AVERAGED = {
 }
 
 
-def star_model(file: CollaborationFile, found: CollaborationOutcome) -> Model:
+def outcome_model(file: CollaborationFile, found: CollaborationOutcome) -> Model:
     """Return the model: `newest` is theta after `round` queries, `average` the algorithm's result."""
     return _model(file, found.record, {name: owner.promise for name, owner in found.owners.items()})
 
@@ -251,7 +251,7 @@ def collaboration_model(file: CollaborationFile, result: object) -> Model:
     """Return the model of a collaboration. Raises TypeError for what no run of it gives."""
     if not isinstance(result, CollaborationOutcome):
         raise _not_of_run(file, result)
-    return star_model(file, result)
+    return outcome_model(file, result)
 
 
 def _not_of_run(file: AnyFile, result: object) -> TypeError:

@@ -10,7 +10,12 @@ from nodes.collaboration.events import CollaborationNotice
 from nodes.collaboration.steps import combined, weights
 from nodes.losses.gradients import slot_gradients
 from nodes.privacy.private import Private
-from streams.collaboration.local import LocalCollaboration, StarJournals, StateJournals, run_collaboration
+from streams.collaboration.local import (
+    CollaborationJournals,
+    LocalCollaboration,
+    StateJournals,
+    run_collaboration,
+)
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load_any
@@ -28,7 +33,7 @@ def everything(record):
 
 def test_a_run_is_the_papers_algorithm_on_the_owners_private_answers(tmp_path):
     file = written(tmp_path)
-    journals = StarJournals.in_memory(file)
+    journals = CollaborationJournals.in_memory(file)
     found = LocalCollaboration(file, journals).run()
     whole, again = file.resolved, written(tmp_path).resolved
     stage, sizes = whole.step.start(), np.array([6, 4, 5])
@@ -59,7 +64,7 @@ def run(file, folder, queries=None):
     """Ask up to so many queries with journals in the folder; return the last record and what was said."""
     with ExitStack() as closing:
         journals = StateJournals(file, folder, closing)
-        local = LocalCollaboration(file, journals.star)
+        local = LocalCollaboration(file, journals.opened)
         journals.begin()
         said = {name: reuse.sentence() for name, reuse in journals.reuses().items()}
         while (queries is None or local.answered < queries) and local.advance():
@@ -137,7 +142,7 @@ def test_an_owners_missing_journal_is_refused_and_nobody_is_charged(tmp_path, sp
 
 def test_an_owner_that_knows_another_query_ends_the_run_and_nobody_is_charged(tmp_path):
     file = written(tmp_path)
-    journals = StarJournals.in_memory(file)
+    journals = CollaborationJournals.in_memory(file)
     LocalCollaboration(file, journals).advance()
     journals.learner.kept.clear()
     journals.owners["a"].kept.clear()
@@ -227,7 +232,7 @@ def test_all_owners_learn_that_a_run_whose_theta_diverges_is_over_and_again_at_a
     text = path.read_text().replace("  constraint: {l2-ball: 5}\n", "")
     path.write_text(text.replace("{name: averaged, step: 0.5}", "{name: strongly-convex, rho: 1.0e+200}"))
     file = load_any(path)
-    journals, ended = StarJournals.in_memory(file), []
+    journals, ended = CollaborationJournals.in_memory(file), []
     for _ in range(2):
         local = LocalCollaboration(file, journals)
         with pytest.raises(UsageError, match="theta diverges at query"):

@@ -8,7 +8,7 @@ from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_query, encode_response
 from streams.collaboration.learner import learner_start
-from streams.collaboration.local import LocalCollaboration, OwnerMemory, StarJournals
+from streams.collaboration.local import CollaborationJournals, LocalCollaboration, OwnerMemory
 from streams.collaboration.owner import owner_start
 from streams.mesh.wire import Wire
 from streams.runtime.process import Failed
@@ -19,7 +19,7 @@ from tests.support.collaborations import written
 def start(tmp_path):
     """Start owner a, which has answered twice, with the answers that are in its journal and on its topic."""
     file = written(tmp_path)
-    journals, wire = StarJournals.in_memory(file), Wire(file.resolved)
+    journals, wire = CollaborationJournals.in_memory(file), Wire(file.resolved)
     local = LocalCollaboration(file, journals)
     while local.answered < 2:
         local.advance()
@@ -95,5 +95,5 @@ def test_a_response_that_comes_while_a_learner_starts_is_read(tmp_path):
     wire, theta = Wire(file.resolved), np.zeros(3)
     answer = Response("first", "a", "5a" * 16, 1, True, theta)
     bus = Raced(wire, wire.topics.response("a"), encode_response(answer, wire.responses["a"].digest))
-    offsets = learner_start(StarJournals.in_memory(file).learner, wire, bus)
+    offsets = learner_start(CollaborationJournals.in_memory(file).learner, wire, bus)
     assert (bus.end(wire.topics.response("a")), offsets[wire.topics.response("a")]) == (1, 0)

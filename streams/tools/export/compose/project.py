@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
-from streams.tools.export.parties import StarParty
+from streams.tools.export.parties import Participant
 from streams.tools.export.process_file import (
     ProcessFile,
     learner_file,
@@ -243,7 +243,7 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
     )
 
 
-def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
+def participant(raw: RawCollaboration, whose: Participant, image: str) -> dict[str, str]:
     """Return the files of a party of a collaboration. Raises MeshFileError."""
     raw, service = as_files(raw), f"{whose.kind}-{whose.name}"
     targets, sets = [f"{service}:{SHARED}"], list[str]()

@@ -10,7 +10,7 @@ from typing import Any
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import StarParty
+from streams.tools.export.parties import Participant
 
 Object = dict[str, Any]
 APP = {"app.kubernetes.io/name": "mirrormesh"}
@@ -114,7 +114,7 @@ def node_set(node: str) -> str:
     return label("node", node, longest=LONGEST_SET)
 
 
-def star_set(whose: StarParty) -> str:
+def participant_set(whose: Participant) -> str:
     """Return the name of the StatefulSet of a collaboration's party, and of all else that is its alone."""
     return label(whose.kind, whose.name, longest=LONGEST_SET)
 
@@ -136,7 +136,7 @@ def check(file: MeshFile) -> None:
         raise MeshFileError(lines)
 
 
-def check_star(file: CollaborationFile) -> None:
+def check_collaboration(file: CollaborationFile) -> None:
     """Refuse a collaboration with two names that make one Kubernetes name. Raises MeshFileError."""
     mesh = file.mesh
     named = [(f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)]

@@ -11,15 +11,15 @@ from streams.tools.export.kubernetes.cluster import (
     ClusterPlace,
     Object,
     check,
-    check_star,
+    check_collaboration,
     label,
     made,
     namespace,
 )
 from streams.tools.export.kubernetes.network import local_servers
 from streams.tools.export.kubernetes.watching import dashboards, monitors, rules
-from streams.tools.export.kubernetes.workloads import of_party, of_scheduler, of_star
-from streams.tools.export.parties import StarParty
+from streams.tools.export.kubernetes.workloads import of_participant, of_party, of_scheduler
+from streams.tools.export.parties import Participant
 from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -42,21 +42,21 @@ def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
     return _files(place, {**files, "users.yaml": users} if users else files)
 
 
-def star(raw: RawCollaboration, whose: StarParty, cluster: Cluster) -> dict[str, str]:
+def participant(raw: RawCollaboration, whose: Participant, cluster: Cluster) -> dict[str, str]:
     """Return the files of a party of a collaboration by name. Raises MeshFileError, as `party` does."""
-    check_star(raw.file)
+    check_collaboration(raw.file)
     place = _place(raw, whose.name)
-    return _files(place, {**of_star(raw, whose, place, cluster), **_watched(place, owned=whose.owner)})
+    return _files(place, {**of_participant(raw, whose, place, cluster), **_watched(place, owned=whose.owner)})
 
 
-def star_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
+def collaboration_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
     """Return the topics and users of a collaboration's shared broker by name. Raises MeshFileError."""
-    check_star(raw.file)
+    check_collaboration(raw.file)
     files, users = {"topics.yaml": kafka.topics(raw.file, cluster)}, kafka.users(raw.file, cluster)
     return _files(None, {**files, "users.yaml": users} if users else files)
 
 
-def warnings(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> list[str]:
+def warnings(raw: RawMesh | RawCollaboration, whose: Party | Participant | None) -> list[str]:
     """Return what an export does not refuse, but hardly anybody means, one line each."""
     path = raw.file.path
     local = dict.fromkeys(server for side in _sides(raw, whose) for server in local_servers(side))
@@ -67,7 +67,7 @@ def warnings(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -
     return lines
 
 
-def _sides(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> Iterator[Mapping[str, Any]]:
+def _sides(raw: RawMesh | RawCollaboration, whose: Party | Participant | None) -> Iterator[Mapping[str, Any]]:
     """Yield the brokers of each process of a party, or of the operator's."""
     if whose is not None and whose.nodes:
         yield from map(raw.brokers, whose.nodes)

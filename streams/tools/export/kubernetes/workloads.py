@@ -21,10 +21,10 @@ from streams.tools.export.kubernetes.cluster import (
     ClusterPlace,
     Object,
     node_set,
-    star_set,
+    participant_set,
 )
 from streams.tools.export.kubernetes.network import broker_ports, policy
-from streams.tools.export.parties import StarParty
+from streams.tools.export.parties import Participant
 from streams.tools.export.process_file import (
     ProcessFile,
     learner_file,
@@ -322,8 +322,8 @@ _LEARNER, _OWNER = 192, 512
 """MiB that each has for itself; an owner keeps a set of up to 32 MiB, and reads a larger one in chunks."""
 
 
-def of_star(
-    raw: RawCollaboration, whose: StarParty, place: ClusterPlace, cluster: Cluster
+def of_participant(
+    raw: RawCollaboration, whose: Participant, place: ClusterPlace, cluster: Cluster
 ) -> dict[str, list[Object]]:
     """Return the objects of a party by file. Raises MeshFileError if its part or its brokers are not here."""
     process = _owner(raw, whose) if whose.owner else _learner(raw, whose)
@@ -331,11 +331,11 @@ def of_star(
     return {"party.yaml": shared, f"{process.name}.yaml": process.objects(place, cluster)}
 
 
-def _owner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
+def _owner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
     name, settings = whose.name, raw.file.mesh
     return StatefulProcess(
         whose.kind,
-        star_set(whose),
+        participant_set(whose),
         owner_file(raw, name, SECRETS, f"{ANY}:{OWNER_PORT}", SETS),
         (name,),
         _party_memory(_OWNER, settings, 32),
@@ -346,12 +346,12 @@ def _owner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
     )
 
 
-def _learner(raw: RawCollaboration, whose: StarParty) -> StatefulProcess:
+def _learner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
     settings, brokers = raw.file.mesh, {"mesh": raw.mesh_broker("the learner")}
     vectors = 2 + len(settings.owners)
     return StatefulProcess(
         whose.kind,
-        star_set(whose),
+        participant_set(whose),
         learner_file(raw, SECRETS),
         (),
         _party_memory(_LEARNER, settings, 16 * vectors),

@@ -3,7 +3,8 @@ import pytest
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError, load_collaboration
 from streams.state.folder import StateFolder
-from streams.tools.up import programs, star
+from streams.tools.up import collaboration as up_collaboration
+from streams.tools.up import programs
 from streams.tools.up.programs import Options
 from tests.support import collaborations
 from tests.support.feeding import SCHEMA
@@ -47,7 +48,7 @@ def test_the_word_that_a_run_reads_other_data_reaches_all_that_read_data_and_nob
     others = [programs.scheduler(file, None), *(program for _, program in programs.feeders(file, options))]
     (tmp_path / "star").mkdir()
     collaboration = load_collaboration(collaborations.write(tmp_path / "star"))
-    learner, *owners = star.programs(collaboration, tmp_path, None, other_data=other_data)
+    learner, *owners = up_collaboration.programs(collaboration, tmp_path, None, other_data=other_data)
     assert len(owners) == 3
     assert {"--other-data" in program.arguments for program in (*readers, *owners)} == {other_data}
     assert not any("--other-data" in program.arguments for program in (*others, learner))

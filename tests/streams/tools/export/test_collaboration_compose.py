@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from streams.mesh.file import load_collaboration
-from streams.tools.export.compose.project import star
-from streams.tools.export.parties import star_party
+from streams.tools.export.compose.project import participant as exported
+from streams.tools.export.parties import participant
 from streams.tools.export.raw_mesh import read_any
 from tests.support.exports import IMAGE, compose_says, star_file
 from tests.support.page_blocks import parse
@@ -15,7 +15,7 @@ from tests.support.page_blocks import parse
 def made(tmp_path):
     """`made("bank-a")`: the files of a party."""
     raw = read_any(star_file(tmp_path))
-    return lambda name: star(raw, star_party(raw.file.mesh, name), IMAGE)
+    return lambda name: exported(raw, participant(raw.file.mesh, name), IMAGE)
 
 
 def service(written, name):
@@ -76,7 +76,7 @@ def test_a_set_s_name_is_no_variable_of_compose(tmp_path):
     path = star_file(tmp_path)
     path.write_text(path.read_text().replace("bank-a.csv.gz", "bank $a.csv.gz"))
     raw = read_any(path)
-    written = star(raw, star_party(raw.file.mesh, "bank-a"), IMAGE)
+    written = exported(raw, participant(raw.file.mesh, "bank-a"), IMAGE)
     (mounted,) = [one for one in service(written, "owner-bank-a")["volumes"] if isinstance(one, dict)]
     assert mounted["target"].endswith("/bank $$a.csv.gz")
     assert mounted["source"].endswith("/bank $$a.csv.gz")

@@ -49,7 +49,7 @@ class CollaborationOutcome:
     record: QueryRecord
 
 
-def star_outcome(
+def outcome_so_far(
     local: LocalCollaboration,
     test_records: tuple[Rows, FloatArray] | None,
     reuses: Mapping[str, Reuse] | None = None,
@@ -104,4 +104,4 @@ def collaboration_outcome(
     local = LocalCollaboration(file)
     while (queries is None or local.answered < queries) and local.advance():
         pass
-    return star_outcome(local, test_records)
+    return outcome_so_far(local, test_records)

@@ -51,7 +51,7 @@ def programs(
     return listed_programs
 
 
-def run_star(
+def up_collaboration(
     file: CollaborationFile,
     state: Path,
     console: Console,

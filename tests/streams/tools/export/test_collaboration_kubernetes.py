@@ -16,7 +16,7 @@ from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.asked import write_folder
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
-from streams.tools.export.parties import star_party
+from streams.tools.export.parties import participant
 from streams.tools.export.raw_mesh import read_any
 from tests.support.commands import Commands
 from tests.support.exports import IMAGE, objects, star_file
@@ -33,11 +33,11 @@ def mesh(tmp_path):
 
 def for_party(path, name):
     raw = read_any(path)
-    return manifests.star(raw, star_party(raw.file.mesh, name), Cluster(IMAGE))
+    return manifests.participant(raw, participant(raw.file.mesh, name), Cluster(IMAGE))
 
 
 def for_operator(path):
-    return manifests.star_operator(read_any(path), Cluster(IMAGE))
+    return manifests.collaboration_operator(read_any(path), Cluster(IMAGE))
 
 
 def the_set(found):
