@@ -5,8 +5,16 @@ from collections.abc import Callable
 from types import FunctionType
 
 from docs.regions.access import placed
-from streams.codec import dead_letter, heartbeat, plan, plans, query, release, response, signatures
-from streams.codec.fields import VERSION, Reason
+from streams.codec import (
+    encode_dead_letter,
+    encode_heartbeat,
+    encode_plan,
+    encode_plans,
+    encode_query,
+    encode_release,
+    encode_response,
+)
+from streams.codec.envelope import VERSION, Reason, SignedEnvelope
 from streams.codec.topics import DataTopics, MeshTopics
 
 _REASONS = {
@@ -48,22 +56,27 @@ def _ids(method: Callable[..., str]) -> list[str]:
 def messages() -> str:
     """Return the layout of every message."""
     kinds = {
-        "Release": release,
-        "Record of plans": plans,
-        "Plan": plan,
-        "Heartbeat": heartbeat,
-        "Signed message": signatures,
-        "Query": query,
-        "Response": response,
-        "Dead letter": dead_letter,
+        "Release": encode_release,
+        "Record of plans": encode_plans,
+        "Plan": encode_plan,
+        "Heartbeat": encode_heartbeat,
+        "Signed message": SignedEnvelope,
+        "Query": encode_query,
+        "Response": encode_response,
+        "Dead letter": encode_dead_letter,
     }
-    return "\n\n".join(f"### {name}\n\n```text\n{_doc(module)}\n```" for name, module in kinds.items())
+    return "\n\n".join(f"### {name}\n\n```text\n{_layout(part)}\n```" for name, part in kinds.items())
 
 
 def reasons() -> str:
     """Return a line for each reason to refuse a message."""
     lines = ["| `reason` | meaning |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{reason.value}` | {_REASONS[reason]} |" for reason in Reason)])
+
+
+def _layout(part: object) -> str:
+    """Return the last paragraph of a docstring of the codec: what bytes follow each other."""
+    return _doc(part).split("\n\n")[-1]
 
 
 def _said(what: object) -> str:

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 from nodes.machine.journal import ReleaseMessage
 from streams.bus.bus import Stored, Stores
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, decode_release
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
 from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records

@@ -7,7 +7,7 @@ segments, never the active one, so a log holds at least `retention_bytes`, and a
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams.codec import exchange, heartbeat, plan, plans, signatures
+from streams.codec import envelope, heartbeat, plans, vectors
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
@@ -108,11 +108,11 @@ class Sizes:
 def sizes(mesh: Mesh) -> Sizes:
     """Return the longest messages of a mesh."""
     names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
-    members, edges, record = len(names), mesh.graph.sources.size, plans.HEADER.size + plans.SIZE.size
-    signed = signatures.OVERHEAD if mesh.envelope.signs else 0
+    members, edges, record = len(names), mesh.graph.sources.size, plans.RECORD_HEADER.size + plans.SIZE.size
+    signed = envelope.OVERHEAD if mesh.envelope.signs else 0
     return Sizes(
-        signed + exchange.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
-        signed + record + plan.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
+        signed + vectors.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
+        signed + record + plans.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
     )
 
 

@@ -4,15 +4,18 @@ Integers and float64 are little-endian; there are no pickles. Each message begin
 the digest of the shared settings. Decoding any bytes returns a value or raises `Refused` with a `Reason`.
 """
 
-from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter
-from streams.codec.exchange import Expected
-from streams.codec.fields import Reason, Refused
+from streams.codec.envelope import Reason, Refused, decode_dead_letter, encode_dead_letter
 from streams.codec.heartbeat import accuses, decode_heartbeat, encode_heartbeat
-from streams.codec.plan import decode_plan, encode_plan
-from streams.codec.plans import decode_plans, encode_plans
-from streams.codec.query import decode_query, encode_query
-from streams.codec.release import decode_release, encode_release
-from streams.codec.response import decode_response, encode_response
+from streams.codec.plans import decode_plan, decode_plans, encode_plan, encode_plans
+from streams.codec.vectors import (
+    Expected,
+    decode_query,
+    decode_release,
+    decode_response,
+    encode_query,
+    encode_release,
+    encode_response,
+)
 
 __all__ = [
     "Expected",

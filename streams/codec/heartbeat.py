@@ -1,13 +1,8 @@
-"""Heartbeats in bytes: of constant length for a node without evidence, with nothing about data.
-
-version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello, 8 accuses), digest 16, instance 16,
-boot 16, stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node (u8 length, ASCII).
-With flag 8 follow the accused instances: 16 bytes each, at most 8.
-"""
+"""Heartbeats in bytes: of constant length for a node without evidence, with nothing about data."""
 
 from struct import Struct
 
-from streams.codec.fields import (
+from streams.codec.envelope import (
     LAST_ROUND,
     LONGEST_ID,
     VERSION,
@@ -31,7 +26,12 @@ INSTANCE = 16
 
 
 def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
-    """Return the bytes of a heartbeat. Raises ValueError for a bad round, id or digest."""
+    """Return the bytes of a heartbeat. Raises ValueError for a bad round, id or digest.
+
+    version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello, 8 accuses), digest 16,
+    instance 16, boot 16, stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node
+    (u8 length, ASCII). With flag 8 follow the accused instances: 16 bytes each, at most 8.
+    """
     join, leave = heartbeat.join_after, heartbeat.leave_from
     rounds = (heartbeat.stepped, join or 0, leave or 0)
     if not all(0 <= number <= LAST_ROUND for number in rounds):

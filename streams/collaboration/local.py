@@ -15,7 +15,7 @@ from nodes.collaboration.owner import OwnerMachine
 from nodes.protocol import Noticed
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Refused
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from streams.codec.topics import MeshTopics
 from streams.collaboration.learner import LearnerRecords, LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRecords, OwnerRole, owner_start

@@ -8,7 +8,7 @@ from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.mesh.file import MeshFile
 from streams.mesh.signing import scheduler_envelope
 from streams.runtime.kafka import opened, reached

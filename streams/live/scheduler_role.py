@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from nodes.protocol import Halt
 from streams.bus.bus import Bus, Stored
 from streams.codec import Reason, Refused, decode_heartbeat, decode_plans, encode_plans
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.codec.topics import MeshTopics, may_lose
 from streams.runtime.deadlines import FetchClock
 from streams.runtime.presence import Beacon

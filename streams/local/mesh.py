@@ -13,7 +13,7 @@ from nodes.machine.events import Report
 from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.memory_node import MemoryNode, NodeParts

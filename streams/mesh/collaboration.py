@@ -11,7 +11,7 @@ from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler
 from nodes.privacy.query import QueryMechanism
-from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
+from streams.codec.envelope import PLAIN, Envelope, SignedEnvelope
 from streams.mesh.algorithm import omega, plain_loss
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.signing import public_bytes

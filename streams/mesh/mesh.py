@@ -23,7 +23,7 @@ from nodes.privacy.mechanism import Mechanism, Sampler
 from nodes.privacy.ranges import in_range
 from nodes.privacy.unprotected import Unprotected
 from streams.codec import Expected
-from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
+from streams.codec.envelope import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, constraint, loss, mirror_map, schedule, slots, step_size
 from streams.mesh.lag import lag_limits

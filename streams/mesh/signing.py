@@ -1,6 +1,6 @@
 """Signs for one process of a mesh, with the private key of its broker's settings and under its name."""
 
-from streams.codec.signatures import Envelope, SignedEnvelope
+from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.signing import private_key, public_of

@@ -5,9 +5,8 @@ from functools import cached_property
 
 from nodes.collaboration.messages import Query, Response
 from nodes.collaboration.steps import Averaged
-from streams.codec import Expected, decode_query, decode_response, signatures
-from streams.codec.fields import LARGEST
-from streams.codec.signatures import Envelope
+from streams.codec import Expected, decode_query, decode_response, envelope
+from streams.codec.envelope import LARGEST, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.collaboration import Collaboration
 
@@ -47,7 +46,7 @@ class Wire:
     @property
     def signature(self) -> int:
         """The most bytes that a signature adds to a message; 0 where they are not signed."""
-        return signatures.OVERHEAD if self.whole.envelope.signs else 0
+        return envelope.OVERHEAD if self.whole.envelope.signs else 0
 
     def query(self, value: bytes) -> Query:
         """Return the query in a record of the learner. Raises Refused."""

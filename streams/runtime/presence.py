@@ -7,7 +7,7 @@ from dataclasses import replace
 from nodes.protocol import Identity
 from streams.bus.bus import Bus, Unreachable
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.runtime.process import FLUSH, Ask
 from topology.plans import Heartbeat
 

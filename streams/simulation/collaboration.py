@@ -21,7 +21,7 @@ from nodes.protocol import Noticed
 from streams.bus.bus import Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.local import LearnerMemory, OwnerMemory, collaboration_topics
 from streams.collaboration.owner import OwnerRole, owner_start

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.values import Release
 from streams.codec import encode_heartbeat, encode_release
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.world import World
 from topology.keyed import generator

@@ -6,7 +6,7 @@ from functools import cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from streams.codec.signatures import SignedEnvelope
+from streams.codec.envelope import SignedEnvelope
 from streams.local.mesh import MeshParts
 
 PLANNER = "planner"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nodes.values import Release
 from streams.codec import Refused, decode_plans, encode_heartbeat, encode_plans, encode_release
-from streams.codec.signatures import SignedEnvelope
+from streams.codec.envelope import SignedEnvelope
 from streams.simulation.faults import InjectedFault
 from streams.simulation.signing import PLANNER, key_of
 from streams.simulation.world import World

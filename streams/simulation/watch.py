@@ -14,7 +14,7 @@ from nodes.protocol import Noticed
 from nodes.regret import LocalRegret
 from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.codec import Reason, Refused
-from streams.codec.signatures import Envelope, SignedEnvelope
+from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.local.mesh import MeshParts
 from streams.local.recorder import for_the_owner
 from streams.records.observed import observed

@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 from statistics import median
 
-from streams.codec.signatures import SignedEnvelope
+from streams.codec.envelope import SignedEnvelope
 from tests.support.signing import private
 
 DIGEST = bytes(16)

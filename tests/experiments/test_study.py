@@ -15,9 +15,9 @@ OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
     *("streams", "streams.tools"),
     "experiments",
-    *("streams.codec", "streams.codec.dead_letter", "streams.codec.exchange", "streams.codec.fields"),
-    *("streams.codec.heartbeat", "streams.codec.plan", "streams.codec.plans", "streams.codec.query"),
-    *("streams.codec.release", "streams.codec.response", "streams.codec.signatures", "streams.codec.topics"),
+    *("streams.codec", "streams.codec.envelope", "streams.codec.vectors", "streams.codec.envelope"),
+    *("streams.codec.heartbeat", "streams.codec.plans", "streams.codec.plans", "streams.codec.vectors"),
+    *("streams.codec.vectors", "streams.codec.vectors", "streams.codec.envelope", "streams.codec.topics"),
 }
 """Names, errors, bytes, and what no experiment has: own losses."""
 

@@ -8,7 +8,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import LEAST_LIMIT, MIB, mesh_specs
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_poison import poison
 from tests.support.brokers import free_ports

@@ -20,7 +20,7 @@ from streams.codec import (
     encode_plans,
     encode_release,
 )
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from tests.kafka.test_forgetful_broker import stepped
 from tests.support.brokers import free_ports
 from tests.support.commands import Commands

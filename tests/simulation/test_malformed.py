@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from streams.codec import Reason
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from streams.live.node_watcher import NodeWatcher
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts

@@ -12,7 +12,7 @@ from nodes.machine.machine import NodeMachine
 from nodes.machine.phases import ACTIONS, Phase
 from nodes.machine.state import NodeState
 from nodes.regret import LocalRegret
-from streams.codec.signatures import SignedEnvelope
+from streams.codec.envelope import SignedEnvelope
 from streams.mesh.file import load
 from streams.runtime.deadlines import Deadlines
 from streams.runtime.runner import Runner

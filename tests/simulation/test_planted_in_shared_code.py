@@ -21,12 +21,10 @@ from nodes.machine.state import OpenRound
 from nodes.mixing import mixed
 from nodes.privacy import laplace
 from nodes.privacy.laplace import LaplaceGradient
-from streams.codec import exchange, signatures
-from streams.codec import plan as codec_plan
+from streams.codec import envelope, vectors
 from streams.codec import plans as codec_plans
-from streams.codec import release as codec_release
+from streams.codec.envelope import SignedEnvelope
 from streams.codec.plans import encode_plans
-from streams.codec.signatures import SignedEnvelope
 from streams.live import start
 from streams.live.scheduler_role import SchedulerRole, SchedulerTime, scheduler_start
 from streams.mesh.file import load
@@ -66,7 +64,7 @@ def _no_edges():
 
 def weights_in_big_endian(patch):
     """Both ways, so that programs with the bug understand one another."""
-    encode, edges = codec_plan.encode_plan, codec_plan._edges
+    encode, edges = codec_plans.encode_plan, codec_plans._edges
 
     def encoded(told, digest):
         return encode(replace_weights(told), digest)
@@ -81,7 +79,7 @@ def weights_in_big_endian(patch):
         return turned
 
     patch.setattr("streams.codec.plans.encode_plan", encoded)
-    patch.setattr(codec_plan, "_edges", decoded)
+    patch.setattr(codec_plans, "_edges", decoded)
 
 
 class Turned:
@@ -124,7 +122,7 @@ def signature_of_the_message_alone(patch):
 
 def any_node_signs_for_any(patch):
     def of_node(self, value, node):
-        signer, signature, message = signatures._parts(value)
+        signer, signature, message = envelope._parts(value)
         key = self.nodes.get(signer[1:].decode())
         return self._verified(key, signer, signature, message)
 
@@ -133,7 +131,7 @@ def any_node_signs_for_any(patch):
 
 def nodes_sign_plans(patch):
     def of_scheduler(self, value):
-        signer, signature, message = signatures._parts(value)
+        signer, signature, message = envelope._parts(value)
         name = signer[1:].decode()
         return self._verified(self.schedulers.get(name) or self.nodes.get(name), signer, signature, message)
 
@@ -141,14 +139,14 @@ def nodes_sign_plans(patch):
 
 
 def releases_in_big_endian(patch):
-    pack, read = exchange.packed_vector, exchange.vector
-    patch.setattr(exchange, "packed_vector", lambda values: pack(values.byteswap()))
+    pack, read = vectors.packed_vector, vectors.vector
+    patch.setattr(vectors, "packed_vector", lambda values: pack(values.byteswap()))
 
     def turned(data, at, bound):
         values = np.frombuffer(data[at:], ">f8").astype("<f8")
         return read(data[:at] + values.tobytes(), at, bound)
 
-    patch.setattr(exchange, "vector", turned)
+    patch.setattr(vectors, "vector", turned)
 
 
 # --------------------------------------------------------------------------------------------- mixing
@@ -520,7 +518,7 @@ def fresh_readers():
 
 
 def clear_readers():
-    for module in (codec_plan, codec_plans, codec_release, signatures, plans):
+    for module in (codec_plans, vectors, envelope, plans):
         for cached in vars(module).values():
             if hasattr(cached, "cache_clear"):
                 cached.cache_clear()

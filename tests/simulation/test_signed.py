@@ -19,7 +19,7 @@ from streams.codec import (
     encode_plans,
     encode_release,
 )
-from streams.codec.signatures import PLAIN, Envelope
+from streams.codec.envelope import PLAIN, Envelope
 from streams.local.mesh import MemoryScheduler
 from tests.simulation.test_absence import TIMES, Watched
 from tests.support.meshes import changed, loaded

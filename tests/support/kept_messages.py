@@ -24,8 +24,7 @@ from streams.codec import (
     encode_release,
     encode_response,
 )
-from streams.codec.fields import VERSION
-from streams.codec.signatures import SignedEnvelope
+from streams.codec.envelope import VERSION, SignedEnvelope
 from tests.support.signing import private
 from topology.plans import Heartbeat, Member, Plan
 

@@ -20,8 +20,7 @@ from streams.codec import (
     encode_plans,
     encode_release,
 )
-from streams.codec.fields import LAST_ROUND
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import LAST_ROUND, PLAIN
 from streams.mesh.file import MeshFile
 from topology.plans import PlanRecord
 

@@ -18,7 +18,7 @@ from streams.codec import (
     encode_query,
     encode_response,
 )
-from streams.codec.fields import LARGEST
+from streams.codec.envelope import LARGEST
 
 DIGEST = bytes(range(16))
 INSTANCE = "00112233445566778899aabbccddeeff"

@@ -13,7 +13,7 @@ from streams.codec import (
     decode_release,
     decode_response,
 )
-from streams.codec.fields import VERSION
+from streams.codec.envelope import VERSION
 from tests.support.kept_messages import (
     ACCUSING,
     BEFORE,

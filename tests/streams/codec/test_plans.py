@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streams.codec import Reason, Refused, decode_plans, encode_plan, encode_plans
-from streams.codec.plans import HEADER, SIZE, TOGETHER
+from streams.codec.plans import RECORD_HEADER, SIZE, TOGETHER
 from topology.plans import NOTHING, Member, Plan, after
 
 DIGEST = bytes(range(16))
@@ -85,7 +85,9 @@ def test_a_plan_that_is_longer_goes_alone():
     values = list(encode_plans(None, (plan(1, names), plan(2, names)), DIGEST))
     assert [len(decode_plans(value, "r", DIGEST).plans) for value in values] == [1, 1]
     assert min(map(len, values)) > TOGETHER
-    both = b"".join((HEADER.pack(1, 6, DIGEST, NOTHING, 2), *(value[HEADER.size :] for value in values)))
+    both = b"".join(
+        (RECORD_HEADER.pack(1, 6, DIGEST, NOTHING, 2), *(value[RECORD_HEADER.size :] for value in values))
+    )
     with pytest.raises(Refused, match="too-long"):
         decode_plans(both, "r", DIGEST)
 
@@ -96,7 +98,7 @@ def changed(at, new):
 
 def record(*plans, mark=NOTHING):
     parts = [SIZE.pack(len(data)) + data for data in (encode_plan(one, DIGEST) for one in plans)]
-    return HEADER.pack(1, 6, DIGEST, mark, len(plans)) + b"".join(parts)
+    return RECORD_HEADER.pack(1, 6, DIGEST, mark, len(plans)) + b"".join(parts)
 
 
 BROKEN = {
@@ -112,8 +114,8 @@ BROKEN = {
     "four thousand million plans": (changed(34, b"\xff\xff\xff\xff"), Reason.LENGTH),
     "no plans": (record(), Reason.MALFORMED),
     "a plan of another run": (record(plan(1, run="q")), Reason.RUN),
-    "a plan that is none": (changed(HEADER.size + 4, b"\2"), Reason.VERSION),
-    "a plan longer than the record": (changed(HEADER.size, b"\xff\xff\xff\xff"), Reason.LENGTH),
+    "a plan that is none": (changed(RECORD_HEADER.size + 4, b"\2"), Reason.VERSION),
+    "a plan longer than the record": (changed(RECORD_HEADER.size, b"\xff\xff\xff\xff"), Reason.LENGTH),
     "plans in another order": (record(THREE[1], THREE[0], mark=DIGEST), Reason.MALFORMED),
     "a plan left out": (record(plan(1), plan(3)), Reason.MALFORMED),
     "a plan after the end": (record(plan(1, ()), plan(2)), Reason.MALFORMED),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.codec import Reason, Refused, encode_heartbeat
-from streams.codec.signatures import OVERHEAD, PLAIN, SIGNATURE, SignedEnvelope
+from streams.codec.envelope import OVERHEAD, PLAIN, SIGNATURE, SignedEnvelope
 from tests.support.signing import private
 from topology.plans import Heartbeat
 

@@ -9,7 +9,7 @@ import yaml
 from nodes.collaboration.messages import Query, Response
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Reason, encode_query, encode_response
-from streams.codec.signatures import PLAIN
+from streams.codec.envelope import PLAIN
 from streams.collaboration.owner import owner_start
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
