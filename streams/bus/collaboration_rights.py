@@ -20,9 +20,9 @@ from streams.bus.rights import (
 )
 from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.parties import auditor_user, feeder_user
-from streams.mesh.wire import Wire
 
 # How much a user of a collaboration may ask of the shared broker, by the rules of `quotas`.
 #

@@ -14,8 +14,8 @@ from streams.bus.topic_specs import (
     spends_spec,
 )
 from streams.codec import heartbeat
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.wire import Wire
 
 BEATS = 128
 """The heartbeats that a log keeps at least."""

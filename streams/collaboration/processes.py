@@ -27,13 +27,13 @@ from streams.ledger import Reuse, promises_of
 from streams.live.certificates import warn_of_end
 from streams.live.serving import warn_of_open
 from streams.live.spend import OwnerSpend
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError
+from streams.mesh.file import party_envelope
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import LIVENESS
-from streams.mesh.signing import party_envelope
-from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.registry import merge_registries

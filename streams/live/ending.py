@@ -9,8 +9,7 @@ from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
 from streams.codec.envelope import PLAIN, Envelope
-from streams.mesh.file import MeshFile
-from streams.mesh.signing import scheduler_envelope
+from streams.mesh.file import MeshFile, scheduler_envelope
 from streams.runtime.kafka import opened, reached
 from streams.runtime.process import FLUSH, Failed, Stop, retry_until_reachable
 from topology.planning import end_plan

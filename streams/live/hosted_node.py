@@ -22,8 +22,7 @@ from streams.live.outputs import Decisions, Predictions
 from streams.live.spend import NodeOptions, NodeSpend
 from streams.live.start import NodeStart, is_named
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
-from streams.mesh.signing import knows_writers, node_envelope
+from streams.mesh.file import MeshFile, knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder

@@ -12,10 +12,8 @@ from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.live.certificates import warn_of_end
 from streams.live.scheduler_role import SchedulerRole, scheduler_start
-from streams.mesh.ended_slots import refuse_ended
-from streams.mesh.file import MeshFile
+from streams.mesh.file import MeshFile, refuse_ended, scheduler_envelope
 from streams.mesh.settings.node import LIVENESS
-from streams.mesh.signing import scheduler_envelope
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.runtime.kafka import KafkaProcess, open_bus

@@ -15,8 +15,8 @@ from nodes.collaboration.messages import Query, Response
 from streams.bus.bus import Stores
 from streams.bus.logs import reached
 from streams.codec import Refused
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import CollaborationFile
-from streams.mesh.wire import Wire
 
 T = TypeVar("T", Query, Response)
 

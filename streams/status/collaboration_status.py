@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog, messages
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import CollaborationFile
-from streams.mesh.wire import Wire
 
 
 class PartyStatus(NamedTuple):

@@ -4,8 +4,8 @@ from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import load_collaboration
-from streams.mesh.wire import Wire
 from tests.support.collaboration_files import OWNERS
 from tests.support.forked import Forked
 from tests.support.processes import wait_until

@@ -15,8 +15,8 @@ from streams.collaboration.local import (
     collaboration_topics,
 )
 from streams.collaboration.owner import OwnerRole, owner_start
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import load_any
-from streams.mesh.wire import Wire
 from streams.records.passes import fixed_sets
 from streams.runtime.runner import Host, Runner
 from streams.runtime.worlds import at_once, in_memory

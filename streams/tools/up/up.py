@@ -13,9 +13,8 @@ from rich.console import Console
 from nodes.accounting.spends import Spend
 from streams.bus.provision import provision
 from streams.ledger import known_spends
-from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import MeshFile, begins, has_ended, refuse_ended
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
