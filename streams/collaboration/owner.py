@@ -35,10 +35,10 @@ from streams.codec import (
 from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import MeshFileError
+from streams.runtime.actions import ProcessWorld
 from streams.runtime.presence import Presence
 from streams.runtime.process import AGAIN, Failed
 from streams.runtime.runner import BEAT, BadMessage, Pending, Role
-from streams.runtime.worlds import ProcessWorld
 from topology.plans import Heartbeat
 
 T = TypeVar("T")

@@ -29,9 +29,8 @@ from streams.mesh.collaboration import Collaboration, Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
 from streams.records.passes import Passes, fixed_sets
-from streams.runtime.actions import Action, Ended
+from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import Appends, FaultyBus, Killed, PlannedCrash
 from streams.simulation.collaboration_checks import CollaborationChecks

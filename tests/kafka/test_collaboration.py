@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query
-from streams.bus.collaboration_rights import collaboration_users, learner, owner_on_mesh
+from streams.bus.collaboration import collaboration_users, learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
 from streams.bus.rights import Access
 from streams.codec import decode_dead_letter, encode_query

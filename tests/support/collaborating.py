@@ -1,6 +1,6 @@
 """A collaboration on a broker, one process a party, as operators run it; and what its topics hold."""
 
-from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.collaboration import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration

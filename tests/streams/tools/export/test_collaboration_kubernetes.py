@@ -6,8 +6,7 @@ import re
 import pytest
 import yaml
 
-from streams.bus.collaboration_rights import collaboration_users
-from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.collaboration import collaboration_specs, collaboration_users
 from streams.collaboration.processes import LearnerProcess, OwnerProcess, PartyOptions
 from streams.mesh.collaboration import Wire
 from streams.mesh.errors import MeshFileError
