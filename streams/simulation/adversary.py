@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from streams.local.mesh import MeshParts
-from streams.simulation.faults import LIES, FaultKind, InjectedFault
+from streams.simulation.faults import LIES, ON_DISKS, FaultKind, InjectedFault
+from streams.simulation.history import Reached
 from streams.simulation.lies import Liar
 from streams.simulation.node import SimulatedNode
 from streams.simulation.scheduler import SimulatedScheduler
@@ -38,6 +39,8 @@ class Adversary:
             FaultKind.OLD_JOURNAL: self._old_journal,
             FaultKind.TORN_JOURNAL: self._torn_journal,
             FaultKind.LOST_JOURNAL: self._lost_journal,
+            FaultKind.POWER_FAILURE: self._power_failure,
+            FaultKind.DAMAGED_JOURNAL: self._damaged_journal,
             FaultKind.FULL_DISK: self._full_disk,
             FaultKind.LOST_RELEASES: self._lost_releases,
             FaultKind.LOST_BEATS: self._lost_beats,
@@ -63,6 +66,8 @@ class Adversary:
             return
         if fault.kind in {FaultKind.STRANGER, FaultKind.REPLAY} and not self.world.scene.parts.planner.signs:
             return  # without signatures anybody may speak for anybody
+        if fault.kind in ON_DISKS and not self.world.scene.setting.on_disks:
+            return
         node = self.world.nodes.get(fault.who)
         if node is None:
             return  # a newer mesh file has it, which is not there yet
@@ -191,19 +196,39 @@ class Adversary:
     def _old_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.process.end("its journal is replaced by an older one", fault.seconds)
-        self.world.watch.restored(node.journal, node.journal.lose(fault.amount))
-        self.world.excuses.rolled_back.add(fault.who)
+        self._lose(node, fault.amount)
 
     def _torn_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.process.end("the power fails, and the disk has lost a record", fault.seconds)
-        self.world.watch.restored(node.journal, node.journal.lose(1))
-        self.world.excuses.rolled_back.add(fault.who)
+        self._lose(node, 1)
+
+    def _lose(self, node: SimulatedNode, count: int) -> None:
+        self.world.watch.restored(node.journal, node.journal.lose(count))
+        self.world.excuses.rolled_back.add(node.name)
+
+    def _power_failure(self, fault: InjectedFault) -> None:
+        process = self.world.nodes[fault.who].process
+        for node in process.nodes:
+            node.journal.fail_power()
+        process.end("the power fails", fault.seconds)
+
+    def _damaged_journal(self, fault: InjectedFault) -> None:
+        node = self.world.nodes[fault.who]
+        node.process.end("its journal is damaged", fault.seconds)
+        behind = node.journal.spoil()
+        if behind is None:
+            self.world.history.reached.add(Reached.DAMAGED)
+            self._lost_journal(fault)
+        elif behind:
+            self.world.watch.restored(node.journal, behind)
+            self.world.excuses.rolled_back.add(fault.who)
 
     def _lost_journal(self, fault: InjectedFault) -> None:
         node = self.world.nodes[fault.who]
         node.process.end("its folder is lost", fault.seconds)
-        node.journal = self.world.new_journal()
+        node.journal.remove()
+        node.journal = self.world.new_journal(fault.who)
         self.world.excuses.rolled_back.add(fault.who)
 
     def _full_disk(self, fault: InjectedFault) -> None:

@@ -49,6 +49,8 @@ class FaultKind(StrEnum):
     STUCK_FOREVER = "beats for ever and never steps"
     OLD_FILE = "older mesh file"
     REPLAY = "replay"
+    POWER_FAILURE = "power failure"
+    DAMAGED_JOURNAL = "damaged journal"
 
 
 K = TypeVar("K", bound=StrEnum)
@@ -121,6 +123,8 @@ RANGES = {
     FaultKind.NEW_FILE: Range(0.2, 1, (0.3, 2.0), (0, 15)),
     FaultKind.OLD_FILE: Range(0.8, 5, (0.3, 3.0), (0, 2)),
     FaultKind.REPLAY: Range(0.5, 6, amounts=(0, 99)),
+    FaultKind.POWER_FAILURE: Range(0.6, 6, (0.0, 2.0)),
+    FaultKind.DAMAGED_JOURNAL: Range(0.3, 3, (0.0, 2.0)),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 
@@ -133,6 +137,9 @@ LIES = {
     FaultKind.FALSE_WISH,
 }
 """What a member that lies does, on its own topics."""
+
+ON_DISKS = {FaultKind.POWER_FAILURE, FaultKind.DAMAGED_JOURNAL}
+"""What happens only where journals are files on simulated disks."""
 
 
 def drawn_faults(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[InjectedFault, ...]:

@@ -27,6 +27,8 @@ class Reached(StrEnum):
     GENERATION = "newer mesh file"
     APPEND = "death during an append"
     ALONE = "one node of a process ends"
+    CUT_OFF = "death inside a journal's write"
+    DAMAGED = "damaged journal refused"
 
 
 class HistoryLine(NamedTuple):

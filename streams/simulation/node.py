@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from nodes.machine.events import Report
+from nodes.machine.events import Journal, Report
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from nodes.protocol import StartDeadline
@@ -19,15 +19,17 @@ from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.memory_node import MemorySlots, NodeParts
 from streams.mesh.mesh import NodeContext
 from streams.records.slot_feed import SlotFeed
-from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
+from streams.runtime.actions import Action, Ended
 from streams.runtime.process import BEGINS_AGAIN
 from streams.runtime.runner import Host, Runner, is_orderly
+from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import Appends, FaultyBus, Killed, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached
-from streams.simulation.journal import DiskFull, FaultyJournal
+from streams.simulation.journal import DiskFull, SimulatedJournal
 from streams.simulation.link import Link
 from streams.simulation.records import DataTopic
+from streams.state.folder import JournalError
 from topology.scheduler import heartbeat_period
 
 RETRY = 0.5
@@ -81,7 +83,7 @@ class SimulatedNode(NodeObserver):
         context: NodeContext,
         broker: FaultyBroker,
         data: DataTopic,
-        journal: FaultyJournal,
+        journal: SimulatedJournal,
         *,
         slot_time: float,
         new_id: Callable[[], str],
@@ -142,6 +144,7 @@ class SimulatedNode(NodeObserver):
         """Return what runs it from here on, once it has said hello. Raises Unreachable."""
         self._bus = bus
         self.crash.forget()
+        self.journal.begin()
         parts, mesh = self._parts, self._mesh
         role = NodeRole(
             self.name,
@@ -164,11 +167,20 @@ class SimulatedNode(NodeObserver):
         """Record that a record is durable."""
         self._watcher.journalled(self, record, secret)
 
+    def cut_off(self) -> None:
+        """Record that an append was cut off."""
+        self._watcher.reached(Reached.CUT_OFF)
+
     def _before_effect(self, effect: Any) -> None:
         self._watcher.effect(self)
         if isinstance(effect, StartDeadline) and self._bus is not None:
             self._bus.looks.pop(self._edges, None)
-        self.crash.effect()
+        try:
+            self.crash.effect()
+        except Killed:
+            if not (isinstance(effect, Journal) and self.journal.dies_in_appends):
+                raise
+            self.journal.die_soon()  # it dies a little later
 
     def _slot_seconds(self, round: int) -> float:
         """Return how long the slot of a round takes: to its end at least, where slots follow a clock."""
@@ -197,8 +209,15 @@ class _Disk:
         self._node, self._journal = node, node.journal
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Append both. Raises DiskFull, JournalError."""
-        self._journal.append(record, secret)
+        """Append both. Raises Killed, DiskFull, JournalError."""
+        try:
+            self._journal.append(record, secret)
+        except (Killed, JournalError) as error:
+            if isinstance(error, Killed):
+                self._node.cut_off()
+            if self._journal.holds(record):
+                self._node.durable(record, secret)
+            raise
         self._node.durable(record, secret)
 
     def __getattr__(self, name: str) -> Any:
@@ -237,10 +256,10 @@ class SimulatedProcess:
             bus.observer = partial(self._sending, senders)
             self._bus, self._host = bus, Host(runners, bus)
             self._host.begin()
-        except Unreachable:
+        except (Unreachable, DiskFull, Killed) as error:
             bus.close()
             for node in [node for node in wanted_nodes if node.role is not None]:
-                self._gone(node, "the broker does not answer")
+                self._gone(node, str(error))
             self._broker.after(RETRY, self.start)
         finally:
             self.starting = False
@@ -254,9 +273,12 @@ class SimulatedProcess:
         self._host = self._bus = None
         if host is not None and bus is not None:
             host.close()
+            running_nodes = [node for node in self.nodes if node.role is not None]
+            for node in running_nodes:
+                node.journal.die_soon()
             self._appends.die(partial(self._watcher.reached, Reached.APPEND))
             bus.close()
-            for node in [node for node in self.nodes if node.role is not None]:
+            for node in running_nodes:
                 self._gone(node, why)
         if restart_after is not None:
             self._broker.after(restart_after, self.start)
@@ -316,6 +338,7 @@ class SimulatedProcess:
 
     def _gone(self, node: SimulatedNode, why: str) -> None:
         node.role = None
+        node.journal.end()
         self._watcher.stopped(node, why)
 
     def _sending(self, senders: dict[str, SimulatedNode], topic: str, value: bytes) -> None:

@@ -29,6 +29,9 @@ class Play(Protocol):
     def finish(self) -> None:
         """Check what only the end tells. Raises Violation."""
 
+    def close(self) -> None:
+        """Remove its files."""
+
 
 class SimulatedStage(Protocol):
     """What makes the histories of one mesh file."""
@@ -70,6 +73,7 @@ def run(stage: SimulatedStage, seed: int, keep: tuple[int, ...] | None = None) -
         violation = f"{type(error).__name__}: {error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
     if violation is not None:
         history.note("all", "VIOLATION", violation)
+    play.close()
     chosen = tuple(range(len(faults))) if keep is None else keep
     return SearchOutcome(seed, faults, chosen, history, violation)
 
@@ -152,6 +156,10 @@ class _MeshPlay:
     def finish(self) -> None:
         """Check what only the end tells. Raises Violation."""
         self._adversary.world.watch.finish()
+
+    def close(self) -> None:
+        """Remove its files."""
+        self._adversary.world.close()
 
 
 def _to_the_end(scene: Scene, adversary: Adversary) -> None:

@@ -20,6 +20,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
+from streams.simulation.disk import has_disks
 from streams.simulation.faults import FaultKind, InjectedFault, drawn_faults
 from streams.simulation.noise import CountedNoise
 from streams.simulation.signing import signed
@@ -39,6 +40,8 @@ APPENDS = (0.0, 0.0, 0.02, 0.3)
 """The longest seconds of an append."""
 HOSTED = 0.25
 """The share of histories in which two nodes share a process."""
+ON_DISKS = 0.1
+"""The share of histories whose journals are files on simulated disks."""
 EVENTS = 12
 """About the events of a node's round without faults."""
 SPARE = 24
@@ -52,7 +55,8 @@ class SimulationSetting:
     `signed`: whether its messages are. `clocked`: whether its rounds follow a clock, as with slots by time.
     `slow`: for how long a member that steps may hold the others, and a node its neighbours. `append_time`:
     the longest append in another thread (0: appends are done in the turn). `hosted`: whether the first two
-    nodes share a process, in which appends are never done in the turn.
+    nodes share a process, in which appends are never done in the turn. `on_disks`: whether journals are the
+    product's files, on simulated disks.
     """
 
     seed: int
@@ -66,6 +70,7 @@ class SimulationSetting:
     slow: float
     append_time: float
     hosted: bool
+    on_disks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class Stage:
             slow=float(random.choice([inf, inf, 0.3, 1.0])),
             append_time=float(threads.choice(APPENDS)),
             hosted=bool(threads.random() < HOSTED),
+            on_disks=bool(generator("disks", seed).random() < ON_DISKS) and has_disks(),
         )
         faults = drawn_faults(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:

@@ -20,7 +20,7 @@ from streams.local.recorder import for_the_owner
 from streams.records.observed import observed
 from streams.records.record import Decoder, RawRecord
 from streams.simulation.history import Reached, SimulatedHistory
-from streams.simulation.journal import FaultyJournal
+from streams.simulation.journal import SimulatedJournal
 from streams.simulation.node import SimulatedNode
 from streams.simulation.oracle.given import (
     Begun,
@@ -59,7 +59,7 @@ class Watch:
         self._processes: dict[SimulatedNode, WatchedProcess] = {}
         self._regrets: dict[WatchedProcess, LocalRegret] = {}
         self._draws: dict[WatchedProcess, _Draws] = {}
-        self._folders: dict[FaultyJournal, int] = {}
+        self._folders: dict[SimulatedJournal, int] = {}
         self._numbers = count()
 
     def appended(self, topic: str, value: bytes) -> None:
@@ -72,19 +72,19 @@ class Watch:
 
     # ------------------------------------------------------------------------------------------- disks
 
-    def folder(self, journal: FaultyJournal) -> int:
+    def folder(self, journal: SimulatedJournal) -> int:
         """Return the number of a journal's disk."""
         if journal not in self._folders:
             self._folders[journal] = next(self._numbers)
         return self._folders[journal]
 
-    def copied(self, journal: FaultyJournal, copy: FaultyJournal) -> None:
+    def copied(self, journal: SimulatedJournal, copy: SimulatedJournal) -> None:
         """Record that a disk was copied."""
         self.oracle.copied(self.folder(journal), self.folder(copy))
 
-    def restored(self, journal: FaultyJournal, lost: int) -> None:
+    def restored(self, journal: SimulatedJournal, behind: int) -> None:
         """Record that a journal has lost that many of its newest records."""
-        self.oracle.restored(self.folder(journal), lost)
+        self.oracle.restored(self.folder(journal), behind, len(journal.records()))
 
     # ---------------------------------------------------------------------------------------- a node's
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
 from streams.bus.memory import Faults
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.history import SimulatedHistory, Violation
-from streams.simulation.journal import FaultyJournal
+from streams.simulation.journal import DiskJournal, FaultyJournal, SimulatedJournal
 from streams.simulation.node import SimulatedNode
 from streams.simulation.records import DataTopic
 from streams.simulation.scheduler import SimulatedScheduler
@@ -17,6 +19,8 @@ from topology.keyed import generator
 
 MOST_EVENTS = 60_000
 """Events after which a history counts as one that never ends."""
+MEMORY = Path("/dev/shm")  # noqa: S108 # a folder of our own is made in it
+"""Where files are in memory, on Linux."""
 
 
 class World:
@@ -34,7 +38,10 @@ class World:
         self._ids = count(1)
         self.data = {name: DataTopic(records) for name, records in scene.records.items()}
         self.generation, (_, first) = next(iter(scene.files.items()))
-        self.nodes = {name: self._node(name, self.new_journal()) for name in first.nodes}
+        self._journals: list[SimulatedJournal] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        self._disks = 0
+        self.nodes = {name: self._node(name, self.new_journal(name)) for name in first.nodes}
         self.processes = list(self.nodes.values())
         if setting.hosted:
             host, guest, *_ = self.processes
@@ -60,11 +67,25 @@ class World:
         """Return an id that this history has not had."""
         return f"{next(self._ids):032x}"
 
-    def new_journal(self) -> FaultyJournal:
-        """Return an empty journal of a new life."""
-        return FaultyJournal(self.new_id(), self.scene.setting.horizon)
+    def new_journal(self, name: str) -> SimulatedJournal:
+        """Return an empty journal of the node's new life."""
+        setting = self.scene.setting
+        journal: SimulatedJournal = FaultyJournal(self.new_id(), setting.horizon)
+        if setting.on_disks:
+            self._disks += 1
+            chance = generator("disk", setting.seed, self._disks)
+            mesh = self.scene.files[self.generation][1].context(name)
+            journal = DiskJournal(name, mesh, self.new_id, self._new_folder, chance)
+        return journal
 
-    def add(self, name: str, journal: FaultyJournal) -> SimulatedNode:
+    def close(self) -> None:
+        """Remove the journals' files."""
+        for journal in self._journals:
+            journal.remove()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, name: str, journal: SimulatedJournal) -> SimulatedNode:
         """Add a process of the node beside the one that is there, on that journal; it is the newest."""
         node, before = self._node(name, journal), self.nodes.get(name)
         if before is not None:
@@ -88,7 +109,7 @@ class World:
         self.generation = max(self.scene.files)
         added = [name for name in self.scene.parts.nodes if name not in self.nodes]
         for name in added:
-            self.add(name, self.new_journal())
+            self.add(name, self.new_journal(name))
         return added
 
     # ------------------------------------------------------------------------------- the broker's observer
@@ -121,8 +142,14 @@ class World:
     def _survives(self) -> bool:
         return bool(self.chance.random() < 0.5)
 
-    def _node(self, name: str, journal: FaultyJournal) -> SimulatedNode:
+    def _new_folder(self) -> Path:
+        if self._folder is None:
+            self._folder = TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+        return Path(mkdtemp(dir=self._folder.name))
+
+    def _node(self, name: str, journal: SimulatedJournal) -> SimulatedNode:
         _, parts = self.scene.files[self.generation]
+        self._journals.append(journal)
         return SimulatedNode(
             name,
             parts.nodes[name],

@@ -120,9 +120,9 @@ class Oracle:
         """Record that a process is there no more."""
         self._processes.remove(process)
 
-    def restored(self, folder: int, is_lost: int) -> None:
-        """Record that a disk's journal has become an older copy, without its newest `lost` records."""
-        self._lives.restored(folder, is_lost)
+    def restored(self, folder: int, behind: int, count: int) -> None:
+        """Record that a disk's journal is an older copy, of `count` records, and `behind` by so many."""
+        self._lives.restored(folder, behind, count)
 
     def copied(self, folder: int, copy: int) -> None:
         """Record that a disk was copied."""

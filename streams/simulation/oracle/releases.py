@@ -230,12 +230,15 @@ class Lives:
         """Return the most charges that a journal of the node has ever had."""
         return self._most.get(name, 0)
 
-    def restored(self, number: int, silent: int) -> None:
-        """Record that a disk's journal is an older copy: its newest `lost` records are not there."""
+    def restored(self, number: int, behind: int, count: int) -> None:
+        """Record that a disk's journal is an older copy.
+
+        Its newest `behind` records are not there. Of those before it has `count`.
+        """
         folder = self._folders.get(number)
-        if folder is not None and silent:
-            folder.kept -= silent
-            folder.records = folder.records[:-silent] if folder.kept else []
+        if folder is not None and behind:
+            folder.kept = count
+            folder.records = folder.records[:-behind] if count else []
 
     def copied(self, folder: int, copy: int) -> None:
         """Record that a disk was copied."""

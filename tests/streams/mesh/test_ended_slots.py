@@ -1,6 +1,7 @@
 import pytest
 
-from streams.mesh.file import MeshFileError, ended_slots, has_ended, refuse_ended
+from streams.mesh.ended_slots import ended_slots, has_ended, refuse_ended
+from streams.mesh.file import MeshFileError
 from tests.support.meshes import changed, loaded
 
 START, PERIOD = 1000.0, 10.0

@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from streams.runtime.actions import Loop
-from streams.runtime.process import Failed, Pulse
+from streams.runtime.liveness import Pulse
+from streams.runtime.process import Failed
 
 
 def test_actions_are_done_in_order_and_stop_ends_it():
