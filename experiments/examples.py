@@ -18,8 +18,8 @@ from experiments.harness.data import VARIABLE
 from experiments.harness.figures import table
 from experiments.harness.study import Measured, Study
 from experiments.harness.texts import FILE as TEXTS
+from streams.local.results import Summary
 from streams.local.run import LocalRun, mesh_parts, run, without_neighbours, without_privacy
-from streams.local.summary import Summary
 from streams.local.tracking import EXAMPLE, Tracked, tracked
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.local.summary import summarise
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
 from streams.records.sources import held_out

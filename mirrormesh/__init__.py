@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     from streams.ledger import Promise, promise
     from streams.local.collaboration_outcome import CollaborationOutcome
     from streams.local.recorder import NodeHistory
+    from streams.local.results import Summary
     from streams.local.run import Outcome, run
-    from streams.local.summary import Summary
     from streams.mesh.errors import MeshFileError
     from streams.mesh.examples import example_mesh, examples
     from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration
     from streams.mesh.model_file import Model, read_model
-    from streams.status.account import PrivacyAccount
-    from streams.status.charges import budget
-    from streams.status.owner_account import OwnerAccount
+    from streams.status.account import OwnerAccount, PrivacyAccount, budget
     from streams.tools.model.predicting import PredictionWriter, predict
     from streams.tools.model.writing import run_model, write_model
     from streams.tools.tuning.forecasting import ForecastValue, forecast
@@ -66,14 +64,12 @@ _MODULES = {
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome", "run"),
     "streams.local.collaboration_outcome": ("CollaborationOutcome",),
-    "streams.local.summary": ("Summary",),
+    "streams.local.results": ("Summary",),
     "streams.mesh.errors": ("MeshFileError",),
     "streams.mesh.examples": ("example_mesh", "examples"),
     "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration"),
     "streams.mesh.model_file": ("Model", "read_model"),
-    "streams.status.account": ("PrivacyAccount",),
-    "streams.status.owner_account": ("OwnerAccount",),
-    "streams.status.charges": ("budget",),
+    "streams.status.account": ("OwnerAccount", "PrivacyAccount", "budget"),
     "streams.tools.model.writing": ("run_model", "write_model"),
     "streams.tools.tuning.forecasting": ("ForecastValue", "forecast"),
     "streams.tools.model.predicting": ("PredictionWriter", "predict"),

@@ -20,10 +20,9 @@ from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.codec.topics import DataTopics
-from streams.mesh.compatibility import by_time
+from streams.mesh.compatibility import Part, by_time, part_of
 from streams.mesh.errors import one_of
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files

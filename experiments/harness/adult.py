@@ -12,7 +12,7 @@ from nodes.losses.losses import scores
 from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.local.ranking import auc
+from streams.local.scoring import auc
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.mesh.settings.mesh import MeshSettings

@@ -8,7 +8,7 @@ import numpy as np
 from experiments.harness.dola import hinge_mesh, noisy_engine
 from experiments.harness.texts import Texts, texts
 from nodes.values import FloatArray, Observations
-from streams.local.ranking import auc
+from streams.local.scoring import auc
 
 
 def learned(

@@ -8,7 +8,7 @@ from experiments.harness.made_up import Rows
 from nodes.losses.losses import Hinge
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.local.ranking import auc
+from streams.local.scoring import auc
 
 
 @dataclass(frozen=True, slots=True)

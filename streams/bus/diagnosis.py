@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streams.bus.connection import tls_context
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.settings.pem import certificates, lifetime
+from streams.mesh.settings.keys import certificates, lifetime
 
 if TYPE_CHECKING:
     from cryptography import x509

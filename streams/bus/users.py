@@ -46,7 +46,7 @@ from streams.bus.rights import (
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.settings.secret_files import shown_to_others
+from streams.mesh.settings.keys import shown_to_others
 
 # Passwords of users, each in a file of its own that only its owner may read.
 

@@ -13,11 +13,16 @@ from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
-from streams.status.audit_releases import audit_releases, read_mesh
-from streams.status.audit_responses import audit_responses, read_collaboration
-from streams.status.audited_answers import answer_draws, answer_subjects, audited_answers
-from streams.status.audited_mechanisms import Subject, audited, subjects
-from streams.status.charges import charge_counts
+from streams.status.account import charge_counts
+from streams.status.audit_mechanisms import (
+    Subject,
+    answer_draws,
+    answer_subjects,
+    audited,
+    audited_answers,
+    subjects,
+)
+from streams.status.audit_messages import audit_releases, audit_responses, read_collaboration, read_mesh
 from streams.terminal.audits import (
     answer_facts,
     audit_bar,

@@ -15,8 +15,7 @@ from streams.ledger import Reuse
 from streams.mesh.errors import chosen, no_file
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
-from streams.status.account import PrivacyAccount
-from streams.status.charges import accounts
+from streams.status.account import PrivacyAccount, accounts
 from streams.terminal.report import say_facts
 from streams.terminal.spending import facts
 

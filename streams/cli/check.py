@@ -13,9 +13,8 @@ from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
-from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
-from streams.mesh.file import MeshFile, load_any
+from streams.mesh.file import MeshFile, ended_slots, load_any
 from streams.mesh.kind import serve
 from streams.mesh.settings.node import (
     FileSettings,

@@ -26,12 +26,11 @@ from streams.mesh.file import CollaborationFile
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop
-from streams.status.collaboration_status import look
-from streams.status.owner_account import owner_account
+from streams.status.account import owner_account
+from streams.status.status_poller import look
 from streams.terminal.collaboration import facts, headline, of_own, parties_table, result, spending, warnings
 from streams.terminal.collaboration import line as status_line
-from streams.terminal.progress_bars import progress_bar
-from streams.terminal.report import SHORT, say, say_facts, say_promises
+from streams.terminal.report import SHORT, progress_bar, say, say_facts, say_promises
 from streams.terminal.text import listed, shared
 from streams.tools.feed.feed_set import feed_set
 from streams.tools.feed.feed_source import FeedOptions

@@ -16,11 +16,11 @@ from streams.bus.logs import reached
 from streams.cli.arguments import MeshArgument
 from streams.codec import decode_dead_letter
 from streams.codec.topics import DataTopics
+from streams.mesh.collaboration import Wire
 from streams.mesh.errors import chosen
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.wire import Wire
 from streams.terminal.report import say
 from streams.terminal.text import counted
 

@@ -7,8 +7,7 @@ import typer
 
 from streams.cli.arguments import MeshArgument
 from streams.cli.process_command import LevelOption, LogFormat, LogLevel, LogOption, live
-from streams.live.ending import end_run
-from streams.live.scheduler_process import LOGGER
+from streams.live.scheduler_process import LOGGER, end_run
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.runtime.process import Stop

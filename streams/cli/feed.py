@@ -13,9 +13,8 @@ from streams.bus.bus import BusError
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.codec.topics import DataTopics
 from streams.ledger import data_of
-from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
-from streams.mesh.file import AnyFile, MeshFile, load_any
+from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
 from streams.mesh.kind import serve
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed

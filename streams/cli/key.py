@@ -7,7 +7,7 @@ import typer
 from pydantic_core import PydanticCustomError
 
 from streams.mesh.errors import UsageError
-from streams.mesh.settings.signing import private_key, public_of
+from streams.mesh.settings.keys import private_key, public_of
 from streams.state.folder import write_private
 
 

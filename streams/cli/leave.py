@@ -17,7 +17,7 @@ from streams.mesh.file import MeshFile, load
 from streams.state.folder import StateFolder
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish, withdraw_wish, write_wish
-from streams.status.charges import journal_charge_count
+from streams.status.account import journal_charge_count
 from streams.terminal.report import say
 
 # Announces that a node leaves: finds a last round that no plan on its way can pass, and keeps it.

@@ -12,12 +12,11 @@ import typer
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
 from streams.live.log import start_logging
-from streams.live.start_watch import StartWatch
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.base import address as parsed
 from streams.metrics.endpoint import NotServed
-from streams.runtime.process import BEGINS_AGAIN, ProcessExit, ProcessStopped, Stop
+from streams.runtime.process import BEGINS_AGAIN, ProcessExit, ProcessStopped, StartWatch, Stop
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 

@@ -12,9 +12,8 @@ from nodes.losses.own_loss import failures
 from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
 from streams.ledger import Reuse, known_spends
-from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
+from streams.local.results import MODEL, ROUNDS, SUMMARY, Summary, summarise, write_results
 from streams.local.run import LocalRun, LocalSpends, mesh_parts
-from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
@@ -23,8 +22,7 @@ from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
-from streams.terminal.progress_bars import progress_bar
-from streams.terminal.report import say, say_promises, say_summary
+from streams.terminal.report import progress_bar, say, say_promises, say_summary
 from streams.terminal.text import counted, listed
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 

@@ -11,8 +11,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import load_any
 from streams.simulation.history import Reached
 from streams.simulation.search import SearchOutcome, SimulatedStage, run, search, shrunk
-from streams.terminal.progress_bars import progress_bar
-from streams.terminal.report import say
+from streams.terminal.report import progress_bar, say
 from streams.terminal.text import counted
 
 NONE = "none"

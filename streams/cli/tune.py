@@ -13,8 +13,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName
-from streams.terminal.progress_bars import progress_bar
-from streams.terminal.report import say, table
+from streams.terminal.report import progress_bar, say, table
 from streams.terminal.text import counted, left_out
 from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
 from streams.tools.tuning.public_records import from_file, labelled, made_up_like

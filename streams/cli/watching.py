@@ -17,8 +17,8 @@ from streams.mesh.file import MeshFile
 from streams.runtime.process import Asked
 from streams.status.mesh_status import StatusTracker
 from streams.status.status_poller import StatusPoller, TopicPoller
+from streams.terminal.live_views import explained, mesh_line, mesh_picture, nodes
 from streams.terminal.report import say
-from streams.terminal.watch_picture import explained, line, nodes, picture
 
 PERIOD = 0.5
 """Seconds between two pictures."""
@@ -34,7 +34,7 @@ def once(file: MeshFile, console: Console) -> None:
         watched.take(topics.ask())
         watched.refused(topics.refused)
     status = watched.status(time.monotonic())
-    say(console, f"{_title(file)}: {line(status)}")
+    say(console, f"{_title(file)}: {mesh_line(status)}")
     console.print(nodes(status, len(status.rows), console.width))
 
 
@@ -59,7 +59,7 @@ def _lines(poller: StatusPoller, console: Console, stopped: Asked) -> None:
     while not stopped.is_set():
         status = poller.status()
         if poller.asked:
-            say(console, "; ".join(filter(None, (poller.trouble, line(status)))))
+            say(console, "; ".join(filter(None, (poller.trouble, mesh_line(status)))))
             stopped.wait(LINES)
         else:
             stopped.wait(PERIOD / 5)
@@ -71,7 +71,7 @@ def _drawn(poller: StatusPoller, console: Console, stopped: Asked, title: str) -
         while not stopped.is_set():
             status = poller.status()
             size = console.height, console.width
-            now = explained(title) if helping else picture(title, poller.trouble, status, *size)
+            now = explained(title) if helping else mesh_picture(title, poller.trouble, status, *size)
             live.update(now, refresh=True)
             key = pressed(PERIOD)
             if key in {"q", "Q"}:

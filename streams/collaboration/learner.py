@@ -28,8 +28,8 @@ from streams.codec import (
     encode_response,
 )
 from streams.collaboration.owner import RESTORE, messages, presence
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.wire import Wire
 from streams.runtime.process import Failed, Unmendable
 from streams.runtime.runner import BEAT, Arrived, BadMessage, Role
 

@@ -21,14 +21,13 @@ from streams.collaboration.learner import LearnerRecords, LearnerRole, learner_s
 from streams.collaboration.owner import OwnerRecords, OwnerRole, owner_start
 from streams.ledger import Reuse, known_spends
 from streams.live.spend import OwnerSpend
+from streams.mesh.collaboration import Wire
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile
-from streams.mesh.wire import Wire
 from streams.records.passes import Passes, fixed_sets
-from streams.runtime.actions import Ended
+from streams.runtime.actions import Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.process import Failed
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.state.folder import StateFolder
 from streams.state.learner_journal import open_learner_journal
 

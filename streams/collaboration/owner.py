@@ -32,13 +32,13 @@ from streams.codec import (
     encode_query,
     encode_response,
 )
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import MeshFileError
-from streams.mesh.wire import Wire
+from streams.runtime.actions import ProcessWorld
 from streams.runtime.presence import Presence
 from streams.runtime.process import AGAIN, Failed
 from streams.runtime.runner import BEAT, BadMessage, Pending, Role
-from streams.runtime.worlds import ProcessWorld
 from topology.plans import Heartbeat
 
 T = TypeVar("T")

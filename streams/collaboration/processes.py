@@ -1,8 +1,9 @@
-"""The processes of a collaboration on a broker: from a mesh file and a state folder to an orderly end."""
+"""An owner's set of records that is a topic of its own broker: up to the ends that the first answer fixed."""
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,41 +11,124 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
 from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.protocol import Noticed
-from streams.bus.bus import Bus
-from streams.bus.collaboration_rights import learner as learner_access
-from streams.bus.collaboration_rights import owner_on_mesh
-from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.bus import Bus, OffsetOutOfRange, Unreachable
+from streams.bus.collaboration import collaboration_specs, owner_on_mesh
+from streams.bus.collaboration import learner as learner_access
+from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.diagnosis import Expiry
+from streams.bus.errors import bus_error
+from streams.bus.logs import SOON, Logs
 from streams.bus.rights import access_of_all
 from streams.codec import Refused
+from streams.codec.topics import DataTopics
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
-from streams.collaboration.topic_set import topic_passes
 from streams.ledger import Reuse, promises_of
 from streams.live.certificates import warn_of_end
 from streams.live.serving import warn_of_open
 from streams.live.spend import OwnerSpend
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError
+from streams.mesh.file import party_envelope
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.settings.node import LIVENESS
-from streams.mesh.signing import party_envelope
-from streams.mesh.wire import Wire
+from streams.mesh.settings.node import LIVENESS, FileSettings
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.registry import merge_registries
 from streams.records.passes import Passes, passes
+from streams.records.schema_files import file_decoder
+from streams.records.sparse import LibsvmDecoder
+from streams.runtime.actions import COMMITS, ProcessWorld
 from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
 from streams.runtime.runner import Role
-from streams.runtime.worlds import COMMITS, ProcessWorld
 from streams.state.learner_journal import open_learner_journal
 from streams.state.spends_topic import SpendsBus, SpendsTopic
+
+Extent = tuple[tuple[str, int], ...]
+_BATCH = 4096
+
+
+class TopicSet:
+    """The committed records of a topic, partition after partition.
+
+    `fixed`: where they end; None: where they end now.
+    """
+
+    def __init__(self, broker: BrokerSettings, topic: str, fixed: Extent | None) -> None:
+        self._broker, self._topic, self._fixed = broker, topic, fixed
+
+    def extent(self) -> Extent:
+        """Return the end of each partition. Raises BusError."""
+        if self._fixed is None:
+            logs = Logs(self._broker, committed=True)
+            try:
+                count = logs.partitions([self._topic])[self._topic]
+                self._fixed = tuple(
+                    (_name(partition), logs.span(self._topic, partition)[1]) for partition in range(count)
+                )
+            finally:
+                logs.close()
+        return self._fixed
+
+    def values(self) -> Iterator[bytes]:
+        """Yield all records in order. Raises BusError; OffsetOutOfRange if a log does not reach its end."""
+        consumer = Consumer(consumer_settings(self._broker, committed=True) | {"log_level": 0})
+        try:
+            for partition, (_, end) in enumerate(self.extent()):
+                yield from self._partition(consumer, partition, end)
+        except KafkaException as error:
+            raise bus_error(error.args[0], self._topic) from None
+        finally:
+            consumer.close()
+
+    def _partition(self, consumer: Consumer, partition: int, end: int) -> Iterator[bytes]:
+        place = TopicPartition(self._topic, partition)
+        first, last = consumer.get_watermark_offsets(place, PATIENCE)
+        if last < end:
+            raise OffsetOutOfRange(self._topic, f"it ends at {last}, and the set at {end}: it was made anew")
+        consumer.assign([TopicPartition(self._topic, partition, first)])
+        position, until = first, time.monotonic() + PATIENCE
+        while position < end:
+            # it waits for that many, which there are not where offsets have no record
+            messages = consumer.consume(min(_BATCH, end - position), SOON)
+            if messages:
+                until = time.monotonic() + PATIENCE
+            elif time.monotonic() > until:
+                raise Unreachable(f"{self._topic} cannot be read to its end")
+            for message in messages:
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
+                    raise bus_error(error, self._topic)
+                if error is None and offset is not None and offset < end:
+                    yield message.value() or b""
+                position = end if error is not None else (offset or 0) + 1
+
+
+def topic_passes(file: CollaborationFile, owner: str, fixed: Extent | None) -> Passes:
+    """Return the passes over the topic of an owner's own broker. Raises MeshFileError."""
+    source, topic = file.own(owner).source, DataTopics(owner).records
+    if isinstance(source, FileSettings):
+        decoder = file_decoder(file, source, ("owners", owner, "source"))
+        topic_set = TopicSet(file.brokers(owner).data, topic, fixed)
+        return Passes(file, owner, decoder, topic_set.values, topic_set.extent)
+    if source is None:
+        raise file.refuse(("owners", owner, "source"), "missing: must be given to run the owner here")
+    topic_set = TopicSet(file.brokers(owner).data, topic, fixed)
+    return Passes(file, owner, LibsvmDecoder(source, file.dimension), topic_set.values, topic_set.extent)
+
+
+def _name(partition: int) -> str:
+    return f"partition {partition}"
+
 
 LEARNER = logging.getLogger("mirrormesh.learner")
 

@@ -15,11 +15,11 @@ from streams.bus.bus import Bus, Stored
 from streams.codec import Reason, Refused, decode_heartbeat, decode_plans, encode_plans
 from streams.codec.envelope import PLAIN, Envelope
 from streams.codec.topics import MeshTopics, may_lose
+from streams.runtime.actions import ProcessWorld
 from streams.runtime.deadlines import FetchClock
 from streams.runtime.presence import Beacon
 from streams.runtime.process import Unmendable, lacking
 from streams.runtime.runner import Arrived, Role
-from streams.runtime.worlds import ProcessWorld
 from topology.plans import Heartbeat, Plan, PlanRecord
 from topology.scheduler import (
     HeartbeatRead,

@@ -15,8 +15,7 @@ from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.registry import merge_registries
 from streams.runtime.actions import Action, Loop
-from streams.runtime.liveness import Liveness
-from streams.runtime.process import Failed, LogCut, Stop
+from streams.runtime.process import Failed, Liveness, LogCut, Stop
 from streams.runtime.runner import Host
 
 

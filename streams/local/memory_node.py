@@ -16,10 +16,9 @@ from streams.live.node_role import NodeObserver, NodeRole
 from streams.mesh.mesh import NodeContext
 from streams.records.record import Decoder, RawRecord
 from streams.records.slot_feed import DataLog, RecordCounts, SlotFeed
-from streams.runtime.actions import Ended
+from streams.runtime.actions import Ended, at_once, in_memory
 from streams.runtime.process import ProcessExit
 from streams.runtime.runner import Host, Pending, Runner, is_orderly
-from streams.runtime.worlds import at_once, in_memory
 from streams.state.folder import JournalError
 from streams.state.memory_journal import NodeJournal
 from topology.scheduler import heartbeat_period

@@ -18,9 +18,8 @@ from streams.codec.topics import MeshTopics
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.memory_node import MemoryNode, NodeParts
 from streams.mesh.mesh import NodeContext
-from streams.runtime.actions import Ended
+from streams.runtime.actions import Ended, at_once, in_memory
 from streams.runtime.runner import Host, Runner
-from streams.runtime.worlds import at_once, in_memory
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
 from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbeat_period

@@ -1,19 +1,257 @@
-"""Writes the files of a run: each whole under another name first, then renamed.
-
-Regret and counts have no noise, so only the owner may read their files (mode 0600), even over older ones.
-"""
+"""Summarises a run in one process, and writes its files."""
 
 import csv
 import json
+import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
-from nodes.values import FloatArray
-from streams.local.recorder import Recorder
-from streams.local.summary import Summary, spent
+import numpy as np
+
+from nodes.accounting.guarantee import Guarantee
+from nodes.decimals import as_text, rounded_up
+from nodes.regret import network_regret
+from nodes.sparse import Rows
+from nodes.values import Average, FloatArray
+from streams.ledger import Promise, Reuse, known_spends, lives_of
+from streams.local.recorder import NodeHistory, Recorder
+from streams.local.scoring import Score, score
+from streams.mesh.file import MeshFile
+from streams.records.slot_feed import RecordCounts
+
+# The network's regret of a run, which only a party that runs all nodes can know.
+
+MOST = 1 << 28
+"""Numbers in all gradients, of each record at each node's decision: about a second's work."""
+
+
+def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
+    """Return the largest R_T^i/T of a node, over all nodes' losses, against one decision for the whole run.
+
+    None where it would take long, of an own loss, and where it is no number.
+    """
+    mesh, rounds, batch_size = file.mesh, recorder.common_rounds, file.mesh.slots.size
+    numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension
+    unknown = any(loss.own is not None for loss in file.resolved.losses)
+    if rounds == 0 or numbers > MOST or unknown:
+        return None
+    algorithm = file.resolved.algorithm
+    with np.errstate(all="ignore"):  # records may overflow
+        regret = network_regret(
+            [file.resolved.node(name).loss for name in recorder.nodes],
+            algorithm.observed_set,
+            algorithm.observed(recorder.decisions()),
+            recorder.observations(batch_size),
+        )
+    largest = float(regret[-1].max()) / rounds
+    return largest if math.isfinite(largest) else None
+
+
+# Summarises a run in one process: the values of its table and its `summary.json`.
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """One node over the common rounds.
+
+    `regret` is R_T/T, local and first-order. `stream_epsilon` is that of the node's whole stream (stream
+    level), None if nothing is protected. `malformed` counts the records that could not be decoded, `untimed`,
+    `late` and `overfull` those that entered no slot (records.slot_feed.RecordCounts). Regret and these counts
+    are private figures. `decision` is the newest one, `average` that of the `averaged` rounds of its
+    journal's life; both are public.
+    """
+
+    name: str
+    regret: float
+    stream_epsilon: float | None
+    malformed: int
+    guarantee: Guarantee
+    decision: tuple[float, ...] = ()
+    average: tuple[float, ...] = ()
+    averaged: int = 0
+    reuse: Reuse | None = None
+    untimed: int = 0
+    late: int = 0
+    overfull: int = 0
+
+    @property
+    def promise(self) -> Promise:
+        """The guarantee, over this run and all that is known of the node's data."""
+        return Promise(self.name, self.guarantee, self.reuse)
+
+    @property
+    def event_epsilon(self) -> Fraction | None:
+        """The epsilon of one record, over all known runs (event level); None if nothing is protected."""
+        return self.promise.epsilon
+
+    @property
+    def epsilon(self) -> str | None:
+        """The same, in words."""
+        return None if self.event_epsilon is None else as_text(self.event_epsilon)
+
+    @property
+    def promised(self) -> str:
+        """The guarantee in words, with the effect of earlier runs."""
+        return self.promise.sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run. `rounds`: the number of rounds that every node has stepped, `first_round` to `last_round`.
+
+    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
+    `average_score` are those of their running averages. `left_out`: held-out records that cannot be decoded.
+    `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where it is not known.
+    """
+
+    mesh: str
+    run: str
+    interrupted: bool
+    rounds: int
+    first_round: int
+    last_round: int
+    decision: tuple[float, ...]
+    nodes: tuple[NodeSummary, ...]
+    score: Score | None
+    average: tuple[float, ...] = ()
+    average_score: Score | None = None
+    left_out: int = 0
+    network_regret: float | None = None
+
+    @property
+    def zeros(self) -> float:
+        """The share of the decision's coordinates that are 0."""
+        return self.decision.count(0.0) / max(1, len(self.decision))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        nodes = [
+            {
+                "name": node.name,
+                "regret_per_round": node.regret,
+                "epsilon_of_a_record": None if node.event_epsilon is None else rounded_up(node.event_epsilon),
+                "epsilon_of_the_stream": node.stream_epsilon,
+                "malformed": node.malformed,
+                "dropped": {"untimed": node.untimed, "late": node.late, "overfull": node.overfull},
+                "guarantee": node.promised,
+                "decision": node.decision,
+                "average": node.average,
+                "averaged": node.averaged,
+            }
+            for node in self.nodes
+        ]
+        return asdict(replace(self, nodes=())) | {"nodes": nodes}
+
+
+def summarise(
+    file: MeshFile,
+    recorder: Recorder,
+    held_out: tuple[Rows, FloatArray] | None,
+    *,
+    interrupted: bool = False,
+    reuses: Mapping[str, Reuse] | None = None,
+    counts: Mapping[str, RecordCounts] | None = None,
+    left_out: int = 0,
+) -> Summary:
+    """Return the summary of the rounds that all nodes have stepped.
+
+    `reuses`: what is known of other spending on the nodes' data (None: what the mesh file tells). `counts`:
+    of each node's records. `left_out`: the number of held-out records that cannot be decoded.
+    """
+    mesh, rounds = file.mesh, recorder.common_rounds
+    if reuses is None:
+        reuses = known_spends(file, recorder.nodes, own=lives_of(file, _charges(recorder)))
+    nodes = tuple(
+        _with(_node(file, name, history, rounds, reuses.get(name)), (counts or {}).get(name))
+        for name, history in recorder.nodes.items()
+    )
+    if rounds == 0:
+        return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
+    decision = recorder.decisions()[-1].mean(0)
+    average = np.mean([node.average for node in nodes], axis=0)
+    numbers = next(iter(recorder.nodes.values())).rounds
+    loss, observed = file.resolved.loss, file.resolved.algorithm.observed
+    return Summary(
+        mesh.name,
+        mesh.run,
+        interrupted,
+        rounds,
+        numbers[0],
+        numbers[rounds - 1],
+        tuple(decision.tolist()),
+        nodes,
+        None if held_out is None else score(loss, observed(decision), *held_out),
+        tuple(average.tolist()),
+        None if held_out is None else score(loss, observed(average), *held_out),
+        left_out,
+        largest_network_regret(file, recorder),
+    )
+
+
+def _with(node: NodeSummary, counts: RecordCounts | None) -> NodeSummary:
+    if counts is None:
+        return node
+    return replace(node, untimed=counts.untimed, late=counts.late, overfull=counts.overfull)
+
+
+def _charges(recorder: Recorder) -> dict[str, tuple[int, float]]:
+    """Return the rounds that each node has charged, and what its stream has cost."""
+    last = {name: history.records[-1] for name, history in recorder.nodes.items() if history.records}
+    return {
+        name: (last[name].charged, last[name].epsilon_spent) if name in last else (0, 0.0)
+        for name in recorder.nodes
+    }
+
+
+def spent(history: NodeHistory, rounds: int) -> list[float]:
+    """Return the stream-level epsilon spent by the end of each of the first `rounds` rounds."""
+    by_round = {record.stepped: record.epsilon_spent for record in history.records}
+    return [by_round[number] for number in history.rounds[:rounds]]
+
+
+def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | None:
+    """Return the stream-level epsilon over all known runs; None if it is not known."""
+    if not guarantee.protects:
+        return None
+    if reuse is None or not Promise("", guarantee, reuse).added:
+        return spent
+    epsilon = reuse.total.stream_epsilon
+    return None if epsilon is None else rounded_up(epsilon)
+
+
+def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: Reuse | None) -> NodeSummary:
+    guarantee = file.resolved.node(name).guarantee
+    if not rounds:
+        return NodeSummary(name, 0.0, _stream(guarantee, 0.0, reuse), 0, guarantee, reuse=reuse)
+    last = spent(history, rounds)[-1]
+    average = _averages(history)[history.rounds[rounds - 1]]
+    return NodeSummary(
+        name,
+        history.regrets[rounds - 1] / rounds,
+        _stream(guarantee, last, reuse),
+        sum(int((~observed.present).sum()) for observed in history.observations[:rounds]),
+        guarantee,
+        tuple(history.decisions[rounds - 1].tolist()),
+        tuple(average.mean.tolist()),
+        average.rounds,
+        reuse,
+    )
+
+
+def _averages(history: NodeHistory) -> dict[int, Average]:
+    """Return the running average after each round."""
+    return {record.stepped: record.average for record in history.records if record.average is not None}
+
+
+# Writes the files of a run: each whole under another name first, then renamed.
+#
+# Regret and counts have no noise, so only the owner may read their files (mode 0600), even over older ones.
 
 ROUNDS, SUMMARY, MODEL = "rounds.csv", "summary.json", "model"
 

@@ -16,7 +16,7 @@ from streams.local.collaboration_outcome import CollaborationOutcome
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
-from streams.local.summary import Summary, summarise
+from streams.local.results import Summary, summarise
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.settings.mesh import TopologySettings

@@ -27,8 +27,7 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
 from streams.mesh.plugins import Code
-from streams.mesh.settings.algorithm import ConstraintSettings
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.algorithm import ConstraintSettings, LossSettings
 from streams.mesh.settings.mesh import GraphSettings, MeshSettings
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from topology.graph import Graph, complete, erdos_renyi, from_edges, grid, ring, star

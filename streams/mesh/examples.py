@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 
 
 def example_mesh(name: str) -> Path:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from nodes.accounting.guarantee import Guarantee
+from nodes.machine.time_slots import TimeSlots
+from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.mesh import checks
 from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
 from streams.mesh.compatibility import width_problems
@@ -21,6 +23,7 @@ from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
+from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings
 from streams.mesh.settings.schema import SparseSettings
@@ -190,7 +193,7 @@ NODES = FileKind(
     topics=LazyFunction("streams.bus.topic_specs:topics_of"),
     users=LazyFunction("streams.bus.rights:shared_users_of"),
     data_users=LazyFunction("streams.bus.rights:data_users_of"),
-    account=LazyFunction("streams.status.charges:node_account"),
+    account=LazyFunction("streams.status.account:node_account"),
     outcome=LazyFunction("streams.local.run:nodes_outcome"),
     model=LazyFunction("streams.tools.model.writing:nodes_model"),
     histories=LazyFunction("streams.simulation.search:MeshStage"),
@@ -264,3 +267,90 @@ def load_any(
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
     return read_file(path, KINDS, KINDS, environment, secrets=secrets, code=code)
+
+
+# Finds the slots by time that have ended at a given moment.
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def has_ended(file: MeshFile, now: float) -> bool:
+    """Return whether every slot of the run had ended at `now`, in seconds since 1970."""
+    slots, rounds = file.resolved.slots(), file.mesh.rounds
+    return isinstance(slots, TimeSlots) and rounds is not None and slots.end(rounds) <= now
+
+
+def begins(file: MeshFile, now: float) -> str:
+    """Return when slot 1 begins, seen from `now`: in 12 s, 5 min ago."""
+    slots = file.resolved.slots()
+    left = slots.end(0) - now if isinstance(slots, TimeSlots) else 0.0
+    return f"in {left:,.0f} s" if left > 0 else _ago(-left)
+
+
+def refuse_ended(file: MeshFile, now: float) -> None:
+    """Raise MeshFileError if every slot of the run had ended at `now`."""
+    end = ended_slots(file, file.mesh.rounds, now)
+    if end is not None and has_ended(file, now):
+        allowed = f"{end}: must be later; with up --replay a mesh starts now, and all times move along"
+        raise file.refuse(("mesh", "slots", "start"), allowed)
+
+
+def ended_slots(file: MeshFile, rounds: int | None, now: float) -> str | None:
+    """Return which slots had ended at `now`, and what that means on a broker; None if slot 1 had not."""
+    slots = file.resolved.slots()
+    if not isinstance(slots, TimeSlots) or slots.end(1) > now:
+        return None
+    first = f"slot 1 ended {_ago(now - slots.end(1))}"
+    if rounds is not None and slots.end(rounds) <= now:
+        last = f", and slot {rounds:,}, the last, {_ago(now - slots.end(rounds))}" if rounds > 1 else ""
+        return f"{first}{last}: on a broker no record enters a slot any more"
+    if slots.round_of(now) <= file.mesh.horizon:
+        return first
+    return f"{first}: a run that begins now on a broker begins with slot {slots.round_of(now):,}"
+
+
+def _ago(seconds: float) -> str:
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 2 * size), (1, "s"))
+    return f"{seconds / size:,.0f} {unit} ago"
+
+
+# Signs for one process of a mesh, with the private key of its broker's settings and under its name.
+
+
+def node_envelope(file: MeshFile, node: str) -> Envelope:
+    """Return the envelope of a node's process. Raises MeshFileError if its key is missing, or another's."""
+    public_key = file.mesh.nodes[node].key
+    return _signing(file, file.brokers(node).mesh, {node: public_key or ""}, f"the node {node}")
+
+
+def scheduler_envelope(file: MeshFile) -> Envelope:
+    """Return the envelope of a scheduler's process. Raises MeshFileError, as `node_envelope` does."""
+    return _signing(file, file.mesh_broker, file.mesh.schedulers, "a scheduler of mesh.schedulers")
+
+
+def party_envelope(file: CollaborationFile, name: str) -> Envelope:
+    """Return the envelope of the learner's or an owner's process. Raises as `node_envelope` does."""
+    mesh = file.mesh
+    if name == mesh.learner:
+        return _signing(file, file.mesh_broker, {name: mesh.learner_key or ""}, f"the learner {name}")
+    key = mesh.owners[name].key
+    return _signing(file, file.mesh_broker_of(name), {name: key or ""}, f"the owner {name}")
+
+
+def knows_writers(file: MeshFile, node: str) -> bool:
+    """Return whether it is known who writes on the node's mesh broker: by signatures, or by its users."""
+    return file.mesh.signatures == "required" or file.brokers(node).mesh.knows_writers
+
+
+def _signing(file: AnyFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
+    envelope = file.resolved.envelope
+    if not isinstance(envelope, SignedEnvelope):
+        return envelope
+    place = ("brokers", "mesh", "signing_key")
+    if broker.signing_key is None:
+        raise file.refuse(place, f"missing: must be the private key of {whose}, as signatures are required")
+    key = private_key(broker.signing_key)
+    signer = next((name for name, public_key in keys.items() if public_key == public_of(key)), None)
+    if signer is None:
+        raise file.refuse(place, f"must be the private key of {whose}", broker.signing_key)
+    return envelope.signing(signer, key.sign)

@@ -21,10 +21,9 @@ from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, one_
 from streams.mesh.plugins import Code, OwnSource
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
-from streams.mesh.settings.files import read_small
+from streams.mesh.settings.files import read_small, read_yaml
 from streams.mesh.settings.node import FileSettings, HeldOutSettings
 from streams.mesh.settings.schema import SchemaSettings, SparseSettings
-from streams.mesh.settings.yaml_file import read_yaml
 
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T")

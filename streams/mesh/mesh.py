@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import inf
 
 from nodes.accounting.guarantee import Guarantee, Ledger, Price
 from nodes.accounting.releases import Composition, DeltaBudget
@@ -26,12 +27,13 @@ from streams.codec import Expected
 from streams.codec.envelope import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, constraint, loss, mirror_map, schedule, slots, step_size
-from streams.mesh.lag import lag_limits
 from streams.mesh.plugins import NO_CODE, Code
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.algorithm import LossSettings
+from streams.mesh.settings.keys import public_bytes
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import (
     BudgetSettings,
+    CountSlotsSettings,
     EpsilonSettings,
     PrivacySettings,
     TimeSlotsSettings,
@@ -39,9 +41,9 @@ from streams.mesh.settings.privacy import (
     growing_epsilon,
     release_epsilon,
 )
-from streams.mesh.settings.signing import public_bytes
 from topology.graph import Graph
-from topology.scheduler import LagLimits, SchedulerSettings
+from topology.lag import LagLimits
+from topology.scheduler import SchedulerSettings
 from topology.schedules import Schedule
 from topology.slot_clock import SlotClock
 
@@ -358,3 +360,25 @@ class MeshNode:
             clock=mesh.clock,
             lag_limit=mesh.settings.lag_limit if mesh.lag else None,
         )
+
+
+# The time for which a node may delay the others by a mesh file, and why there may be no limit.
+
+
+def lag_limits(mesh: MeshSettings) -> LagLimits | None:
+    """Return the limits on a broker. None: a node may hold the others for ever."""
+    slots, slow = mesh.slots, mesh.lag_limit
+    records = slots.timeout if isinstance(slots, CountSlotsSettings) else slots.period + slots.grace
+    if mesh.silence is None or records is None or mesh.round_timeout is None:
+        return None
+    return LagLimits(
+        max(slow or 0.0, mesh.silence, records + mesh.round_timeout), inf if slow is None else slow
+    )
+
+
+def why_for_ever(mesh: MeshSettings) -> str:
+    """Return the first setting that lets a node hold the others for ever, as a mesh file has it."""
+    for key in ("silence", "round_timeout"):
+        if getattr(mesh, key) is None:
+            return f"{key} is none"
+    return "slots.timeout is none"

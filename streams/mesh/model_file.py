@@ -12,9 +12,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from nodes.values import FloatArray
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Count, Name, Settings, Vector, absent, refusal
 from streams.mesh.settings.files import read_small
-from streams.mesh.settings.loss import LossSettings
 
 FORMAT: Final = 1
 """The version of the file's format."""

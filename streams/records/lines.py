@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from streams.mesh.record_parts import takes
+from streams.mesh.compatibility import takes
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodes.values import BoolArray, FloatArray
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import TargetSettings
 from streams.mesh.settings.node import LocalisationSettings
 from streams.records.paths import positions

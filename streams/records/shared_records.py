@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from streams.mesh.record_parts import part_of
+from streams.mesh.compatibility import part_of
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.lines import is_packed, opened

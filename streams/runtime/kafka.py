@@ -16,12 +16,12 @@ from streams.bus.preflight import preflight
 from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.runtime.actions import Action, Ended, Loop
-from streams.runtime.liveness import Liveness
+from streams.runtime.actions import Action, Ended, Loop, ProcessWorld
 from streams.runtime.process import (
     BEGINS_AGAIN,
     FLUSH,
     Failed,
+    Liveness,
     ProcessExit,
     ProcessStopped,
     ServiceManager,
@@ -29,7 +29,6 @@ from streams.runtime.process import (
     retry_until_reachable,
 )
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.worlds import ProcessWorld
 
 
 def reached(broker: BrokerSettings, stop: Stop) -> str:

@@ -1,10 +1,12 @@
-"""The start and the orderly end that all processes share: signals, failures, the service manager."""
+"""The start and orderly end that all processes share: signals, failures, liveness, service manager."""
 
 import faulthandler
+import logging
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from threading import Event, Thread
 from types import FrameType, TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -12,7 +14,86 @@ from sdnotify import SystemdNotifier  # type: ignore[import-untyped] # it ships 
 
 from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
-from streams.runtime.liveness import Pulse
+
+# Whether the parts of a process still turn, whatever its brokers and its data do.
+#
+# Each part gives signs of life in its own thread. Any thread may ask.
+
+
+class Pulse:
+    """The signs of life of one part. None is expected before the first, nor between `rest` and `wake`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self._resting = False
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+        self._last = self._clock()
+
+    def begin(self) -> None:
+        """Expect signs from now on, if there was none."""
+        if self._last is None:
+            self.beat()
+
+    def wake(self) -> None:
+        """Expect signs from now on: the part begins, also after a rest."""
+        self._resting = False
+        self.beat()
+
+    def rest(self) -> None:
+        """Expect no more signs: the part has ended."""
+        self._resting = True
+
+    @property
+    def rests(self) -> bool:
+        """Whether no more signs are expected."""
+        return self._resting
+
+    @property
+    def age(self) -> float:
+        """The seconds since the last sign; 0 if none is expected."""
+        last = self._last
+        return 0.0 if last is None or self._resting else self._clock() - last
+
+
+class Liveness:
+    """Tells which part stands still, and logs it once.
+
+    `pulses` must not be older than `limit` seconds. Each of `threads` returns whether that thread is there.
+    """
+
+    def __init__(
+        self,
+        limit: float,
+        pulses: Mapping[str, Pulse],
+        threads: Mapping[str, Callable[[], bool]],
+        log: logging.Logger,
+    ) -> None:
+        self._limit, self._pulses, self._threads, self._log = limit, pulses, threads, log
+        self._said: set[str] = set()
+
+    def stalled(self) -> str | None:
+        """Return the first part that stands still, and how it does; None while all work."""
+        for name, is_alive in self._threads.items():
+            if not is_alive():
+                return self._say(name, f"{name} is dead")
+        for name, pulse in self._pulses.items():
+            age = pulse.age
+            if age > self._limit:
+                return self._say(name, f"{name} has not turned for {age:.0f} s")
+            self._said.discard(name)
+        return None
+
+    def _say(self, name: str, reason: str) -> str:
+        if name not in self._said:
+            self._said.add(name)
+            self._log.error("%s: the process must be restarted", reason)
+        return reason
+
+
+# The start and the orderly end that all processes share: signals, failures, the service manager.
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -233,3 +314,52 @@ class ServiceManager:
             self.stopping()
         if self._notifier is not None and self._notifier.socket is not None:
             self._notifier.socket.close()
+
+
+# Ends a process whose start hangs, so that whoever keeps it running starts it again.
+#
+# Nobody else notices: a watchdog and probes begin with the loop, and a start may wait for a broker as long
+# as it is away. While it waits it looks again and again whether it is to stop.
+
+LIMIT = 300.0
+"""Seconds that a start may take without a look at its stop: it reads a journal, or a log of the broker."""
+_PERIOD = 1.0
+
+
+def end_hung() -> None:
+    """End this process at once, with where each of its threads is in the log."""
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(1)
+
+
+class StartWatch:
+    """Watches a start until `stop.asked.looks` rests, or the context ends; calls `end` if it hangs.
+
+    A process that begins again starts again, and is watched again.
+    """
+
+    def __init__(
+        self, stop: Stop, log: logging.Logger, limit: float = LIMIT, end: Callable[[], None] = end_hung
+    ) -> None:
+        self._looks, self._end = stop.asked.looks, end
+        self._liveness = Liveness(limit, {"the start": self._looks}, {}, log)
+        self._over = Event()
+        self._thread = Thread(target=self._watch, args=(min(_PERIOD, limit / 4),), name="start-watch")
+        self._thread.daemon = True
+
+    def _watch(self, period: float) -> None:
+        while not self._looks.rests and not self._over.wait(period):
+            if self._liveness.stalled() is not None:
+                self._end()
+                return
+
+    def __enter__(self) -> Self:
+        self._looks.wake()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()

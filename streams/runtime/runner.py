@@ -39,12 +39,11 @@ from typing import Any, NamedTuple
 from nodes.protocol import DeadlinePassed, Halt, Machine, StartDeadline
 from streams.bus.bus import Bus, BusError, Reader
 from streams.codec import Refused
-from streams.runtime.actions import Action, Ended, Loop, RoleQueue
+from streams.runtime.actions import Action, Ended, Loop, ProcessWorld, RoleQueue
 from streams.runtime.deadlines import Deadlines, FetchClock, InFlight, Patience
 from streams.runtime.floods import DeadLetters
 from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit, unreadable
-from streams.runtime.worlds import ProcessWorld
 
 BEAT = 1.0
 """Seconds between two heartbeats."""

@@ -5,8 +5,8 @@ from functools import partial
 
 from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
 from streams.bus.memory import Action, Log, MemoryBus, MemoryReader
+from streams.runtime.actions import VirtualScheduler
 from streams.runtime.process import ProcessExit
-from streams.runtime.worlds import VirtualScheduler
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.link import Link
 

@@ -19,10 +19,9 @@ from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.memory_node import MemorySlots, NodeParts
 from streams.mesh.mesh import NodeContext
 from streams.records.slot_feed import SlotFeed
-from streams.runtime.actions import Action, Ended
+from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.process import BEGINS_AGAIN
 from streams.runtime.runner import Host, Runner, is_orderly
-from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import Appends, FaultyBus, Killed, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached

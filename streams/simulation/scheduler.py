@@ -3,10 +3,9 @@
 from streams.bus.bus import Unreachable
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.local.mesh import MeshParts
-from streams.runtime.actions import Ended
+from streams.runtime.actions import Ended, ProcessWorld, at_once
 from streams.runtime.process import LogCut
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.runtime.worlds import ProcessWorld, at_once
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus, Killed, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached, SimulatedHistory

@@ -1,17 +1,22 @@
-"""Polls the mesh broker for a mesh's status: new plans and heartbeats, and the number of dead letters."""
+"""Polls brokers for a mesh's status, and reads a collaboration's from its heartbeats."""
 
 import time
 from collections import Counter
+from contextlib import closing
 from threading import Lock, Thread
+from typing import NamedTuple
 
 from streams.bus.bus import BusError, Denied, OffsetOutOfRange, UnknownTopic, Unreachable
 from streams.bus.diagnosis import SILENT, why_silent
 from streams.bus.logs import Logs
-from streams.bus.mesh_log import MeshLog
-from streams.mesh.file import MeshFile
+from streams.bus.mesh_log import MeshLog, messages
+from streams.mesh.collaboration import Wire
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.runtime.process import Asked
 from streams.status.mesh_status import KEPT, Entry, MeshStatus, Refusals, StatusTracker
 from topology.plans import Chain, Plan, PlanRecord
+
+# Polls the mesh broker for a mesh's status: new plans and heartbeats, and the number of dead letters.
 
 BEATS = 32
 """The number of a node's heartbeats read first: enough to know its newest process."""
@@ -206,3 +211,33 @@ class StatusPoller(Thread):
             self._tracker.take(news)
             self._tracker.refused(self._topics.refused)
         self._answered, self._away = time.monotonic(), False
+
+
+# The progress of a collaboration, from the heartbeats of its learner and owners, which anybody may read.
+
+
+class PartyStatus(NamedTuple):
+    """One party. `query`: the last that it has asked or answered; `age`: seconds since its last heartbeat.
+
+    `age` None: it was never heard in this run.
+    """
+
+    name: str
+    query: int = 0
+    age: float | None = None
+
+
+def look(file: CollaborationFile) -> list[PartyStatus]:
+    """Return the learner, then the owners. Raises BusError, MeshFileError if no broker is named."""
+    with closing(Logs(file.mesh_broker)) as logs:
+        log = MeshLog(Wire(file.resolved).topics, file.digest(), logs, envelope=file.resolved.envelope)
+        return [_party(log, name) for name in (file.mesh.learner, *file.mesh.owners)]
+
+
+def _party(log: MeshLog, name: str) -> PartyStatus:
+    entries = log.heartbeats(name, last=2)
+    if not messages(entries):
+        return PartyStatus(name)
+    last = next(entry for entry in reversed(entries) if entry.message is not None)
+    query = max(beat.stepped for beat in messages(entries))
+    return PartyStatus(name, query, max(0.0, time.time() - last.record.timestamp))

@@ -12,10 +12,8 @@ from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.status.audit_releases import Findings, Read
-from streams.status.audit_responses import Said, Wrong
-from streams.status.audited_answers import AnswerSubject
-from streams.status.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
+from streams.status.audit_mechanisms import DRAWS, AnswerSubject, MechanismAudit, Subject, affordable
+from streams.status.audit_messages import Findings, Read, Said, Wrong
 from streams.terminal.collaboration import at_own_delta, noise
 from streams.terminal.spending import at_delta
 from streams.terminal.text import counted, described, listed

@@ -8,7 +8,7 @@ from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import CollaborationSettings
-from streams.status.collaboration_status import PartyStatus
+from streams.status.status_poller import PartyStatus
 from streams.terminal.report import Fitting, scored, table
 from streams.terminal.text import counted, listed, promises
 

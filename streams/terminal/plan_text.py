@@ -7,17 +7,14 @@ from nodes.bounds.constants import convex, curvature
 from streams.bus.topic_specs import mesh_specs, release_topics
 from streams.ledger import promises_of
 from streams.mesh.algorithm import dynamics
-from streams.mesh.ended_slots import ended_slots
-from streams.mesh.file import MeshFile
-from streams.mesh.lag import lag_limits, why_for_ever
-from streams.mesh.mesh import Mesh, MeshNode
-from streams.mesh.mixing import Windows, least, windows
+from streams.mesh.file import MeshFile, ended_slots
+from streams.mesh.mesh import Mesh, MeshNode, lag_limits, why_for_ever
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings, TopologySettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
-from streams.mesh.theory import Mixes, NoBound, Theory
+from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
 from streams.terminal.spending import spending
 from streams.terminal.text import counted, described, headline, listed, promises
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from streams.codec.topics import DataTopics
-from streams.status.audit_releases import FindingKind
+from streams.status.audit_messages import FindingKind
 from tests.benchmarks.harm import HORIZON
 from tests.benchmarks.lossy import Loss, Lossy
 from tests.support.forgetting import LOST, cut_before_end, forget, logs, made_again, topic_of, wiped

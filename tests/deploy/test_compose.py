@@ -12,7 +12,7 @@ import yaml
 
 from streams.bus.rights import data_users, merged, mesh_users
 from streams.mesh.file import load
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from streams.tools.up.programs import Options, ports
 from tests.support.compose import variables
 from tests.support.page_blocks import parse

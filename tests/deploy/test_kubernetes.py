@@ -8,7 +8,7 @@ import yaml
 
 from docs.regions.kubernetes import examples
 from docs.regions.kubernetes import held as held_in
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.support.manifests import kustomized, manifests, mistakes
 from tests.support.page_blocks import parse
 from tests.support.pages import ROOT

@@ -13,8 +13,7 @@ from streams.codec import encode_heartbeat, encode_plans
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.file import load
 from streams.state.spends_topic import read_before
-from streams.status.account import ChargeCount, account
-from streams.status.charges import public_charge_counts
+from streams.status.account import ChargeCount, account, public_charge_counts
 from tests.support.small_mesh import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query
-from streams.bus.collaboration_rights import collaboration_users, learner, owner_on_mesh
+from streams.bus.collaboration import collaboration_users, learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
 from streams.bus.rights import Access
 from streams.codec import decode_dead_letter, encode_query
-from streams.mesh.settings.signing import public_of
+from streams.mesh.settings.keys import public_of
 from streams.state.folder import JournalError
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.support.examples import NAMES, ROUNDS, example
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory
 

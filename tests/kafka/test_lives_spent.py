@@ -21,7 +21,7 @@ from streams.ledger import known_spends
 from streams.live.spend import NodeOptions, NodeSpend
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from streams.state.journal import open_journal
 from streams.state.spends_topic import SpendsBus, SpendsTopic, written
 from tests.support.accounts import record

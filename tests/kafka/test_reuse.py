@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streams.bus.connection import consumer_settings
 from streams.codec.topics import DataTopics
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.kafka.test_equality import SIMULATED
 from tests.support.kafka import connection
 from tests.support.process import Process

@@ -11,7 +11,7 @@ from streams.bus.logs import reach
 from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.exports import IMAGE
 from tests.support.feeding import stored

@@ -16,7 +16,7 @@ from streams.bus.connection import PATIENCE as SILENCE
 from streams.bus.logs import Logs
 from streams.bus.preflight import Outside, preflight
 from streams.bus.rights import Access
-from streams.collaboration.topic_set import TopicSet
+from streams.collaboration.processes import TopicSet
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
 from streams.tools.feed.pace import FeedFailed

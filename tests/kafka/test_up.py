@@ -20,7 +20,7 @@ from streams.live.scheduler_process import run_scheduler
 from streams.mesh.file import MeshFileError, load
 from streams.runtime.process import Stop
 from streams.state.journal_reader import JournalReader
-from streams.status.progress import progress
+from streams.status.mesh_status import progress
 from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
 from tests.support.feeding import stored

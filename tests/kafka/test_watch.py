@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from streams.status.account import ChargeCount
-from streams.status.charges import public_charge_counts
+from streams.status.account import ChargeCount, public_charge_counts
 from tests.support.brokers import started
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file

@@ -14,10 +14,10 @@ from streams.mesh.settings.algorithm import (
     AlgorithmSettings,
     ConstraintSettings,
     DynamicsSettings,
+    LossSettings,
     MirrorMapSettings,
     StepSizeSettings,
 )
-from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import GraphSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from tests.support.meshes import changed, loaded

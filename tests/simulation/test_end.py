@@ -3,7 +3,7 @@
 import pytest
 
 from streams.bus.mesh_log import MeshLog
-from streams.live.ending import RunEnd
+from streams.live.scheduler_process import RunEnd
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from tests.support.meshes import changed, counted_ids, loaded, until

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.local.summary import summarise
 from streams.mesh.file import load
 from streams.records.sources import held_out
 from tests.support.examples import EACH, MESHES, ROUNDS, example

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.local.summary import summarise
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.records.sources import held_out

@@ -9,7 +9,7 @@ import pytest
 
 from streams.codec import Reason
 from streams.codec.envelope import PLAIN
-from streams.live.node_watcher import NodeWatcher
+from streams.live.hosted_node import NodeWatcher
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics

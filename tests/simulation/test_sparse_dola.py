@@ -19,8 +19,8 @@ from nodes.protocol import Stepped
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus
 from streams.local.mesh import MemoryMesh
+from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.local.summary import summarise
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.mesh.settings.schema import LibsvmSettings

@@ -1,11 +1,11 @@
 """A collaboration on a broker, one process a party, as operators run it; and what its topics hold."""
 
-from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.collaboration import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import load_collaboration
-from streams.mesh.wire import Wire
 from tests.support.collaboration_files import OWNERS
 from tests.support.forked import Forked
 from tests.support.processes import wait_until

@@ -15,11 +15,11 @@ from streams.collaboration.local import (
     collaboration_topics,
 )
 from streams.collaboration.owner import OwnerRole, owner_start
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import load_any
-from streams.mesh.wire import Wire
 from streams.records.passes import fixed_sets
+from streams.runtime.actions import at_once, in_memory
 from streams.runtime.runner import Host, Runner
-from streams.runtime.worlds import at_once, in_memory
 
 SIZES = {"a": 6, "b": 4, "c": 5}
 

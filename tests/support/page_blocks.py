@@ -22,10 +22,10 @@ from streams.cli import main
 from streams.cli.command_line import app
 from streams.mesh.file import load_any
 from streams.mesh.settings.brokers import CommonBrokers
+from streams.mesh.settings.files import read_yaml as yaml_tree
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import HeldOutSettings, NodeSettings
 from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}

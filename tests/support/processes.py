@@ -14,7 +14,7 @@ from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.support.forked import Forked
 from tests.support.kafka import until
 from tests.support.process import LONG

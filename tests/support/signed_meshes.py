@@ -2,7 +2,7 @@
 
 import yaml
 
-from streams.mesh.settings.signing import private_key
+from streams.mesh.settings.keys import private_key
 from tests.support.small_mesh import small_mesh_file
 
 PLANNER = "planner"

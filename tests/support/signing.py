@@ -5,7 +5,7 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from streams.mesh.settings.signing import public_of
+from streams.mesh.settings.keys import public_of
 
 PLANNER = "planner"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from tests.support.forked import Forked
 from tests.support.kafka import until
 from tests.support.pods import Pod

@@ -23,7 +23,7 @@ from streams.bus.connection import PATIENCE, client_settings
 from streams.live.data.start import DataFailed, failure, patience
 from streams.live.data.stream import DataStream
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.runtime.liveness import Pulse
+from streams.runtime.process import Pulse
 
 if TYPE_CHECKING:
     from streams.live.data.app import PinnedApp

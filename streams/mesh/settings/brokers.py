@@ -8,9 +8,15 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_va
 
 from streams.mesh.settings.base import Settings, refusal
 from streams.mesh.settings.files import FromEnvironment
-from streams.mesh.settings.pem import check_ca, check_pair
-from streams.mesh.settings.secret_files import FileName, PlainSecret, are_read, read_secrets
-from streams.mesh.settings.signing import private_key
+from streams.mesh.settings.keys import (
+    FileName,
+    PlainSecret,
+    are_read,
+    check_ca,
+    check_pair,
+    private_key,
+    read_secrets,
+)
 
 
 def _one_line(text: str) -> str:

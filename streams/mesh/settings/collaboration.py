@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh.settings.algorithm import ConstraintSettings
+from streams.mesh.settings.algorithm import ConstraintSettings, LossSettings
 from streams.mesh.settings.base import (
     Address,
     Choice,
@@ -23,10 +23,9 @@ from streams.mesh.settings.base import (
     refusal,
 )
 from streams.mesh.settings.brokers import OwnerBrokersSettings
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.keys import PublicKey
 from streams.mesh.settings.node import LIVENESS, HeldOutSettings
 from streams.mesh.settings.privacy import Delta
-from streams.mesh.settings.signing import PublicKey
 
 NOT_AGREED: dict[str, Any] = {
     "name": True,

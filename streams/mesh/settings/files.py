@@ -1,16 +1,21 @@
-"""Shared settings of files: paths, `${NAME}` from the environment, and which records to take."""
+"""Files in the settings: paths, `${NAME}` from the environment, which records to take, and YAML."""
 
 import errno
+import math
 import os
 import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
+import yaml
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.settings.base import Count, Settings, refusal
+
+# Shared settings of files: paths, `${NAME}` from the environment, and which records to take.
 
 LONGEST_LINE = 1 << 20
 """Longest line in bytes: a longer one counts as an empty record."""
@@ -103,3 +108,152 @@ class TakeSettings(Settings):
         if self.offset >= self.every:
             raise refusal(f"must be below {self.every}, the value of every", "offset")
         return self
+
+
+# Reads YAML 1.2: `on` and 007 are words, 1e-3 is a number, and a key must not repeat. Writes YAML too.
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with the core schema of YAML 1.2 in place of 1.1, where every key must be text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 # yaml's own name
+    _written = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node. Raises ConstructorError once there are too many: nothing behind is read."""
+        self._written += 1
+        if self._written > _MOST_WRITTEN:
+            many = f"has more than {_MOST_WRITTEN:,} values and keys"
+            raise yaml.constructor.ConstructorError(None, None, many, self.get_mark())
+        return super().compose_node(parent, index)
+
+    def get_single_node(self) -> Any:
+        """Return the document's node. Raises ConstructorError if its aliases stand for too much."""
+        node = super().get_single_node()
+        if node is not None:
+            _spelt_out(node, {})
+        return node
+
+
+_MOST_WRITTEN = 100_000
+"""The most values and keys in a file as it is written: reading one takes about 30 microseconds."""
+_MOST = 500_000
+"""The most values in a file with every alias spelt out: each reader would go through all of them."""
+
+
+def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return how many values a node holds with its aliases spelt out, each node looked at once."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    size = sizes.get(id(node))
+    if size is None:
+        sizes[id(node)] = 0  # of itself, which the constructor refuses in its own words
+        parts = (
+            node.value
+            if isinstance(node, yaml.SequenceNode)
+            else [child for pair in node.value for child in pair]
+        )
+        size = sizes[id(node)] = 1 + sum(_spelt_out(part, sizes) for part in parts)
+        if size > _MOST:
+            many = f"aliases that stand for more than {_MOST:,} values"
+            raise yaml.constructor.ConstructorError(None, None, many, node.start_mark)
+    return size
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    mapping: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+        if key.value in mapping:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key.value} is there twice", key.start_mark
+            )
+        mapping[key.value] = loader.construct_object(value, deep=True)
+    return mapping
+
+
+def _int(_: _Loader, node: yaml.ScalarNode) -> int:
+    try:
+        return int(node.value)
+    except ValueError:  # thousands of digits
+        raise yaml.constructor.ConstructorError(
+            None, None, "the number is too long", node.start_mark
+        ) from None
+
+
+def _float(_: _Loader, node: yaml.ScalarNode) -> float:
+    text = node.value.lower()
+    if text.endswith(".nan"):
+        return math.nan
+    return float(text.replace(".inf", "inf"))
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that quotes what YAML 1.1 or 1.2 would read as anything but text, and repeats no part."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 # yaml's own name
+        key: [*pairs] for key, pairs in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 # as yaml calls it
+        return True
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+):
+    for _kind in (_Loader, _Dumper):
+        _kind.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Return text of several lines as a block, as it is."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(tree: Any) -> str:
+    """Return YAML that any reader, of YAML 1.1 or 1.2, reads as the same tree."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+
+
+def _without_names(problem: str) -> str:
+    """Return a problem without the word it is about: a password without quotes may begin with * or !."""
+    if "alias" not in problem and "tag" not in problem:
+        return problem
+    return re.sub(" ['\"].*['\"]$", ": a text that begins with * or ! must be in quotes", problem)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the file's content. Raises MeshFileError if unreadable or not YAML (with line and column)."""
+    try:
+        text = read_small(path).decode("utf-8-sig")
+        return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or 'no such file'}"
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8: must be a YAML file"
+    except RecursionError:
+        reason = "is nested too deeply: must be a YAML file"
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        problem = error.problem or ""
+        context = f"{error.context}, " if problem.startswith("but") else ""
+        reason = f"{place}{context}{_without_names(problem)}"
+    except (yaml.YAMLError, ValueError) as error:
+        reason = f"is not YAML: {error}"
+    raise MeshFileError([Problem(str(path), (), reason).line])

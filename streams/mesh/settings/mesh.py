@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.codec.topics import Layout
-from streams.mesh.settings.algorithm import AlgorithmSettings
+from streams.mesh.settings.algorithm import AlgorithmSettings, LossSettings
 from streams.mesh.settings.base import (
     Choice,
     Count,
@@ -19,7 +19,7 @@ from streams.mesh.settings.base import (
     or_none,
     refusal,
 )
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.keys import PublicKey
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
 from streams.mesh.settings.privacy import (
     NodeOverrides,
@@ -28,7 +28,6 @@ from streams.mesh.settings.privacy import (
     TimeSlotsSettings,
     members,
 )
-from streams.mesh.settings.signing import PublicKey
 
 # The target of made-up sensors: where it goes, and how fast.
 

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from nodes.accounting.calibration import LEAST_DELTA
 from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
 from nodes.privacy.bisr_coefficients import MOST_BANDS
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Count, Exact, Positive, Seconds, Settings, absent, refusal, tagged
-from streams.mesh.settings.loss import LossSettings
-from streams.mesh.settings.signing import PublicKey
+from streams.mesh.settings.keys import PublicKey
 
 # Settings of spending: the epsilon of a release or of a whole schedule, and the stream's budget.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
-from streams.mesh.settings.pem import lifetime
+from streams.mesh.settings.keys import lifetime
 from streams.tools.broker.java import BrokerMisused, deployed
 
 ADMIN = "admin"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.yaml_file import as_yaml
 from streams.records.schema_files import file_decoder, header_columns
 from streams.tools.export.raw_mesh import RawCollaboration, RawMesh, files, moved, variables
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile, load, load_any
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 
 # The secrets of a mesh file's brokers: which there are, none of them written out.
 #

@@ -21,7 +21,7 @@ from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import Fault, FaultCounts
 from streams.runtime.kafka import reached
 from streams.runtime.process import ProcessStopped, Stop, retry_until_reachable
-from streams.terminal.progress_bars import shown
+from streams.terminal.report import shown
 from streams.terminal.text import counted
 from streams.tools.feed.feed_source import FeedOptions, Opened, opened
 from streams.tools.feed.lines import BYTES, Line, Lines, digest, encode_letter, lacking

@@ -7,7 +7,7 @@ its first line is sent, and there are no dead letters.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from streams.bus.collaboration_rights import owner_feeder
+from streams.bus.collaboration import owner_feeder
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.records.lines import ordered

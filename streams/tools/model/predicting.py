@@ -19,7 +19,7 @@ from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, prob
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model, VectorName, read_model
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.records.decoder import SchemaDecoder

@@ -12,8 +12,7 @@ from nodes.decimals import rounded_up
 from nodes.values import Consensus, FloatArray
 from streams.ledger import Promise, known_spends, promises_of
 from streams.local.collaboration_outcome import CollaborationOutcome
-from streams.local.results import save_whole, write_whole
-from streams.local.summary import Summary
+from streams.local.results import Summary, save_whole, write_whole
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.base import Settings

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName, NodeOverrides
-from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.tuning.trials import BETTER, Measured, Setting, Trials, best, tilted, walk
 
 PURE: Final[tuple[MechanismName, ...]] = ("laplace", "l2-sphere")

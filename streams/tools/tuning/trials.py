@@ -15,7 +15,7 @@ from nodes.losses.losses import Loss, scores
 from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.local.ranking import ranking
+from streams.local.scoring import ranking
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.mesh import MeshSettings

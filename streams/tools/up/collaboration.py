@@ -14,7 +14,7 @@ from streams.mesh.file import CollaborationFile
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
-from streams.status.collaboration_status import look
+from streams.status.status_poller import look
 from streams.terminal.collaboration import line
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed

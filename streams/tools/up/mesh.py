@@ -7,11 +7,10 @@ from typing import Protocol
 from streams.bus.bus import BusError
 from streams.mesh.file import MeshFile
 from streams.state.folder import StateFolder
-from streams.status.mesh_status import MeshStatus
-from streams.status.progress import Course, Progress, progress
+from streams.status.mesh_status import Course, MeshStatus, Progress, progress
+from streams.terminal.live_views import ProcessStatus, RunStatus
 from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
-from streams.terminal.up_view import ProcessStatus, RunStatus
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import MetricsPorts, Options, Program

@@ -13,10 +13,9 @@ from typing import Any
 
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
-from streams.mesh.ended_slots import has_ended
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import MeshFile, has_ended, load
+from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.privacy import TimeSlotsSettings
-from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.folder import StateFolder, write_private
 from streams.terminal.text import listed
 from streams.tools.up.programs import has_begun

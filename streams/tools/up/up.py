@@ -13,16 +13,15 @@ from rich.console import Console
 from nodes.accounting.spends import Spend
 from streams.bus.provision import provision
 from streams.ledger import known_spends
-from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import MeshFile, begins, has_ended, refuse_ended
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
 from streams.status.status_poller import StatusPoller, TopicPoller
+from streams.terminal.live_views import shown, summary
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed
-from streams.terminal.up_view import shown, summary
 from streams.tools.broker.launch import take
 from streams.tools.up import observers as observing
 from streams.tools.up import programs

@@ -5,7 +5,8 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query, Response
-from streams.bus.collaboration_rights import (
+from streams.bus.collaboration import (
+    collaboration_specs,
     collaboration_users,
     learner,
     learner_quota,
@@ -13,14 +14,14 @@ from streams.bus.collaboration_rights import (
     owner_on_data,
     owner_on_mesh,
     owner_quota,
+    owner_specs,
     queries_per_second,
 )
-from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.provision import sides
 from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
 from streams.codec import Refused, decode_query, encode_query, encode_response
+from streams.mesh.collaboration import Wire
 from streams.mesh.file import MeshFileError, load, load_collaboration
-from streams.mesh.wire import Wire
 from tests.streams.bus.test_access import allowed, needed
 from tests.support.collaboration_files import OWNERS, collaboration_file
 from tests.support.meshes import changed, loaded

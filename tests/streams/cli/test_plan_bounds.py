@@ -5,7 +5,7 @@ import re
 import pytest
 
 from streams.mesh.file import load
-from streams.mesh.mixing import windows
+from streams.mesh.theory import windows
 from streams.terminal.plan_text import theory_of
 from tests.streams.cli.test_plan import MESHES, change, facts
 

@@ -13,7 +13,7 @@ from streams.ledger import known_spends
 from streams.state.data_order import keep_order
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spends import keep_spends, read_spends, write_spends
-from streams.status.charges import charge_counts
+from streams.status.account import charge_counts
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}

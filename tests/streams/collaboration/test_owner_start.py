@@ -10,7 +10,7 @@ from streams.codec import encode_query, encode_response
 from streams.collaboration.learner import learner_start
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration, OwnerMemory
 from streams.collaboration.owner import owner_start
-from streams.mesh.wire import Wire
+from streams.mesh.collaboration import Wire
 from streams.runtime.process import Failed
 from tests.support.collaborations import written
 

@@ -11,11 +11,10 @@ from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Reason, encode_query, encode_response
 from streams.codec.envelope import PLAIN
 from streams.collaboration.owner import owner_start
+from streams.mesh.collaboration import Wire
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import load_collaboration
-from streams.mesh.settings.signing import public_of
-from streams.mesh.signing import party_envelope
-from streams.mesh.wire import Wire
+from streams.mesh.file import load_collaboration, party_envelope
+from streams.mesh.settings.keys import public_of
 from tests.support.collaborations import Parties, learnt_in_one_process, write
 from tests.support.signing import private, write_private_key
 

@@ -8,7 +8,7 @@ from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_heartbeat
 from streams.live.node_role import NodeRole
 from streams.local.run import mesh_parts
-from streams.runtime.worlds import at_once
+from streams.runtime.actions import at_once
 from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, counted_ids, loaded
 from topology.plans import Heartbeat

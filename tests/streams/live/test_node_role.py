@@ -8,8 +8,8 @@ from streams.codec import Reason, decode_dead_letter
 from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
+from streams.runtime.actions import at_once, in_memory
 from streams.runtime.runner import Runner
-from streams.runtime.worlds import at_once, in_memory
 from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, loaded
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.local.ranking import Ranking, auc, ranking
+from streams.local.scoring import Ranking, auc, ranking
 
 pairs_of = st.lists(
     st.tuples(st.integers(-3, 3).map(float), st.sampled_from([-1.0, 1.0])), min_size=1, max_size=40

@@ -4,10 +4,9 @@ import json
 import pytest
 
 from nodes.regret import network_regret
-from streams.local import network
-from streams.local.results import save_whole, write_results
+from streams.local import results as network
+from streams.local.results import save_whole, summarise, write_results
 from streams.local.run import LocalRun, mesh_parts
-from streams.local.summary import summarise
 from streams.mesh.file import load
 from tests.support.commands import MESH
 

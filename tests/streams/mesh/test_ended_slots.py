@@ -1,7 +1,6 @@
 import pytest
 
-from streams.mesh.ended_slots import ended_slots, has_ended, refuse_ended
-from streams.mesh.file import MeshFileError
+from streams.mesh.file import MeshFileError, ended_slots, has_ended, refuse_ended
 from tests.support.meshes import changed, loaded
 
 START, PERIOD = 1000.0, 10.0

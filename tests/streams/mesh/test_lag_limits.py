@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from streams.mesh.lag import lag_limits, why_for_ever
+from streams.mesh.mesh import lag_limits, why_for_ever
 from streams.mesh.settings.mesh import MeshSettings
 from tests.support.meshes import changed
 from topology.lag import LagLimits

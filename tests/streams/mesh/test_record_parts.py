@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.mesh.record_parts import Part, part_of, takes
+from streams.mesh.compatibility import Part, part_of, takes
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import NodeSettings
 

@@ -9,8 +9,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from streams.mesh.file import MeshFileError, load
-from streams.mesh.signing import knows_writers, node_envelope, scheduler_envelope
+from streams.mesh.file import MeshFileError, knows_writers, load, node_envelope, scheduler_envelope
 from streams.terminal.plan_text import user_facts
 from tests.support.commands import Commands
 from tests.support.meshes import changed, with_value

@@ -12,9 +12,8 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import network_regret
 from nodes.values import Observations
 from streams.mesh.mesh import Mesh
-from streams.mesh.mixing import least, windows
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.theory import Mixes, NoBound, Theory
+from streams.mesh.theory import Mixes, NoBound, Theory, least, windows
 
 RUNS, ROUNDS = 4, 60
 BASE = {

@@ -9,7 +9,7 @@ import pytest
 
 from nodes.machine.events import OpenSlot
 from nodes.privacy.owner import disclosed_to_owner
-from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import TargetSettings
 from streams.mesh.settings.node import LocalisationSettings
 from streams.records.localisation import Readings, target_path

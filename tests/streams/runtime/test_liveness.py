@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from streams.runtime.liveness import Liveness, Pulse
+from streams.runtime.process import Liveness, Pulse
 
 LOG = logging.getLogger("mirrormesh.node.a")
 

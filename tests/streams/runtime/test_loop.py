@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from streams.runtime.actions import Loop
-from streams.runtime.liveness import Pulse
-from streams.runtime.process import Failed
+from streams.runtime.process import Failed, Pulse
 
 
 def test_actions_are_done_in_order_and_stop_ends_it():

@@ -7,11 +7,11 @@ import pytest
 from nodes.protocol import DeadlinePassed, Halt, Identity, StartDeadline
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Reason, Refused, decode_dead_letter
+from streams.runtime.actions import ProcessWorld, at_once, in_memory
 from streams.runtime.deadlines import FetchClock, Patience
 from streams.runtime.presence import Beacon, Presence
 from streams.runtime.process import Failed, ProcessExit
 from streams.runtime.runner import BadMessage, Host, Role, Runner
-from streams.runtime.worlds import ProcessWorld, at_once, in_memory
 from streams.state.folder import JournalError
 from topology.plans import Heartbeat
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nodes.machine.events import Notice
 from nodes.protocol import Noticed
 from streams.codec import Reason, Refused
-from streams.live.node_watcher import NodeWatcher
+from streams.live.hosted_node import NodeWatcher
 from streams.runtime.floods import PERIOD, Summed
 from tests.support.machines import learner
 from tests.support.metrics import metrics

@@ -7,8 +7,14 @@ from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import read_spends, write_spends
-from streams.status.account import ChargeCount, account
-from streams.status.charges import accounts, charge_counts, charge_counts_by, journal_charge_count
+from streams.status.account import (
+    ChargeCount,
+    account,
+    accounts,
+    charge_counts,
+    charge_counts_by,
+    journal_charge_count,
+)
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
@@ -72,8 +78,8 @@ def test_a_journal_without_a_round_is_opened_once(tmp_path, monkeypatch):
         asked_instances.append(instances)
         return {name: ChargeCount(0, 7, exactly=False) for name in nodes}
 
-    monkeypatch.setattr("streams.status.charges.JournalReader", Counted)
-    monkeypatch.setattr("streams.status.charges.public_charge_counts", asked)
+    monkeypatch.setattr("streams.status.account.JournalReader", Counted)
+    monkeypatch.setattr("streams.status.account.public_charge_counts", asked)
     tree = changed()
     tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "trust_broker": True}
     file = loaded(tmp_path, tree)

@@ -6,7 +6,7 @@ import pytest
 from nodes.machine.journal import JournalRecord
 from nodes.values import Release
 from streams.state.journal import SqliteJournal
-from streams.status.progress import WINDOW, Course, Progress, progress
+from streams.status.mesh_status import WINDOW, Course, Progress, progress
 from streams.terminal.spending import spent
 
 

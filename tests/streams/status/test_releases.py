@@ -7,7 +7,7 @@ from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.status.audit_releases import (
+from streams.status.audit_messages import (
     EdgeRelease,
     FindingKind,
     Findings,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.collaboration.messages import Query, Response
-from streams.status.audit_responses import Said, audit_responses
+from streams.status.audit_messages import Said, audit_responses
 
 LIFE, OTHER = "aa" * 16, "bb" * 16
 

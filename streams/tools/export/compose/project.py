@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
-from streams.mesh.settings.yaml_file import as_yaml
 from streams.tools.export.parties import Participant
 from streams.tools.export.process_file import (
     ProcessFile,

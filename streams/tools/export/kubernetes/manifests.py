@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
-from streams.mesh.settings.yaml_file import as_yaml
 from streams.tools.export.kubernetes import kafka
 from streams.tools.export.kubernetes.cluster import (
     Cluster,

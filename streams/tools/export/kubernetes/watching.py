@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from streams.mesh.settings.yaml_file import read_yaml
+from streams.mesh.settings.files import read_yaml
 from streams.tools.export.kubernetes.cluster import ALL, APP, AUDIENCE, OWNER, ClusterPlace, Object
 from streams.tools.packed import packed
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from streams.status.mesh_status import MeshStatus, NodeStatus
-from streams.terminal.watch_picture import HELP, explained, line, picture
+from streams.terminal.live_views import HELP, explained, mesh_line, mesh_picture
 
 NAMES = ("east", "west", "north")
 ROWS = (
@@ -29,7 +29,7 @@ def printed(thing, width=80):
 
 def test_a_picture_shows_nodes_and_edges():
     title, head, _, columns, *rows = [
-        text.rstrip() for text in printed(picture("tracking, run r", "", SIGHT, 24))
+        text.rstrip() for text in printed(mesh_picture("tracking, run r", "", SIGHT, 24))
     ]
     assert title.startswith("tracking, run r ")
     assert title.endswith("h help  q quit")
@@ -43,26 +43,26 @@ def test_a_picture_shows_nodes_and_edges():
 
 
 def test_trouble_and_the_end_of_the_run_are_said():
-    text = "\n".join(printed(picture("tracking", "no answer", SIGHT._replace(over=True), 24)))
+    text = "\n".join(printed(mesh_picture("tracking", "no answer", SIGHT._replace(over=True), 24)))
     assert "no answer" in text
     assert "the run is over" in text
 
 
 def test_a_line_tells_the_whole_and_who_is_out_of_the_ordinary():
-    assert line(SIGHT) == (
+    assert mesh_line(SIGHT) == (
         "round 40 of 2,000; 12 rounds/s; 32 planned ahead; 2 of 3 nodes live; silent: west; "
         "never seen: north; 7 behind: west; relaying: east"
     )
-    assert line(SIGHT._replace(rounds=None)).startswith("round 40; ")
-    assert line(SIGHT._replace(rate=None)).startswith("round 40 of 2,000; 32 planned ahead; ")
-    assert "; 0.25 rounds/s; " in line(SIGHT._replace(rate=0.25))
+    assert mesh_line(SIGHT._replace(rounds=None)).startswith("round 40; ")
+    assert mesh_line(SIGHT._replace(rate=None)).startswith("round 40 of 2,000; 32 planned ahead; ")
+    assert "; 0.25 rounds/s; " in mesh_line(SIGHT._replace(rate=0.25))
 
 
 def test_a_rest_of_a_budget_is_said():
     rest = SIGHT._replace(rows=(ROWS[0]._replace(learnt_until=2500, unused=1017), *ROWS[1:]))
     said = "east learns no more since round 2,500; at least 1,017 rounds of its budget were not used"
-    assert line(rest).endswith(said)
-    assert "relaying, 1,017 rounds unused" in "\n".join(printed(picture("t", "", rest, 24)))
+    assert mesh_line(rest).endswith(said)
+    assert "relaying, 1,017 rounds unused" in "\n".join(printed(mesh_picture("t", "", rest, 24)))
 
 
 def test_help_tells_of_every_flag_and_fits_a_screen():
@@ -87,7 +87,7 @@ def test_help_tells_of_every_flag_and_fits_a_screen():
 
 
 def test_on_a_narrow_terminal_names_rounds_and_flags_stay_whole():
-    lines = [text.rstrip() for text in printed(picture("tracking", "", SIGHT, 24, 40), 40)]
+    lines = [text.rstrip() for text in printed(mesh_picture("tracking", "", SIGHT, 24, 40), 40)]
     assert lines[-3:] == [
         "1  east      41   0 s  relaying",
         "2  west      40  12 s  silent, 7 behind",
@@ -113,7 +113,9 @@ rows = st.builds(
 @settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=8), st.sampled_from(["", "w", "w" * 200]))
 def test_a_node_takes_one_line_of_80_columns(rows, words):
-    lines = printed(picture(words, words, MeshStatus(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24))
+    lines = printed(
+        mesh_picture(words, words, MeshStatus(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24)
+    )
     first = 3 + bool(words)
     assert len(lines) == first + 1 + len(rows)
     assert max(map(len, lines)) <= 80
@@ -129,21 +131,21 @@ def test_a_node_takes_one_line_of_80_columns(rows, words):
 def test_edges_are_drawn_where_there_is_room_and_counted_elsewhere(size, drawn):
     names = [f"n-{k:02}" for k in range(size)]
     rows = tuple(NodeStatus(n, 1, frozenset(names[:1]), tuple(names[:2]), 1.0, None, 1.0, ()) for n in names)
-    lines = printed(picture("t", "", SIGHT._replace(rows=rows), 40))
+    lines = printed(mesh_picture("t", "", SIGHT._replace(rows=rows), 40))
     assert ("●○" in lines[-1]) == drawn
     assert ("1 of 2" in lines[-1]) != drawn
 
 
 def test_a_long_round_is_shown_whole_beside_what_is_longer():
     long = ROWS[0]._replace(name="n" * 15, stepped=123_456_789, spent=1_899_401.0, budget=5.96e-8, seen=1e6)
-    assert "123,456,789" in printed(picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3)), 24))[4]
+    assert "123,456,789" in printed(mesh_picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3)), 24))[4]
 
 
 @pytest.mark.parametrize("trouble", ["", "no answer"])
 @pytest.mark.parametrize("height", range(5, 12))
 def test_a_low_terminal_shows_the_trouble_and_tells_of_the_nodes_that_it_has_no_line_for(height, trouble):
     rows = tuple(ROWS[0]._replace(name=f"n-{k}") for k in range(5)) + ROWS[1:]
-    lines = [text.rstrip() for text in printed(picture("t", trouble, SIGHT._replace(rows=rows), height))]
+    lines = [text.rstrip() for text in printed(mesh_picture("t", trouble, SIGHT._replace(rows=rows), height))]
     assert (lines[2] == trouble) == bool(trouble)
     table = lines[4 + bool(trouble) :]
     numbers = [int(text.split()[0]) for text in table if "more, for" not in text]

@@ -6,12 +6,11 @@ import re
 import pytest
 import yaml
 
-from streams.bus.collaboration_rights import collaboration_users
-from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.collaboration import collaboration_specs, collaboration_users
 from streams.collaboration.processes import LearnerProcess, OwnerProcess, PartyOptions
+from streams.mesh.collaboration import Wire
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
-from streams.mesh.wire import Wire
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.asked import write_folder
 from streams.tools.export.kubernetes import manifests

@@ -8,7 +8,7 @@ import yaml
 
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
-from streams.mesh.settings.yaml_file import as_yaml, read_yaml
+from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.tools.export.asked import INDEX, check_image, write_folder
 from streams.tools.export.parties import party
 from streams.tools.export.process_file import node_file, scheduler_file

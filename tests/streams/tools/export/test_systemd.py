@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from streams.mesh.settings.yaml_file import as_yaml, read_yaml
+from streams.mesh.settings.files import as_yaml, read_yaml
 from tests.support.commands import Commands
 from tests.support.exports import SECURED, installed
 from tests.support.programs import need, systemd_analyze

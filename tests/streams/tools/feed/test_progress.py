@@ -1,6 +1,6 @@
 import pytest
 
-from streams.terminal import progress_bars
+from streams.terminal import report as progress_bars
 from tests.support.terminal import pretend
 
 

@@ -3,8 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from streams.terminal import up_view as view
-from streams.terminal.up_view import ProcessStatus, RunLines, RunStatus, line, picture, summary
+from streams.terminal import live_views as view
+from streams.terminal.live_views import ProcessStatus, RunLines, RunStatus, run_line, run_picture, summary
 
 ROWS = (
     ProcessStatus("a", "running", 41, "41", "done", "18:03:17 b was silent", 0),
@@ -22,23 +22,23 @@ def printed(thing, width=80):
 
 
 def test_a_line_tells_the_whole():
-    assert line(2000, SIGHT) == (
+    assert run_line(2000, SIGHT) == (
         "round 41 of 2,000, 12 rounds/s, slowest: b at 40; scheduler running; nodes: 1 running, 1 failing, "
         "1 silent, 1 elsewhere (2 restarts); feeders: 1 done, 1 failing, 1 running"
     )
     unfed = SIGHT._replace(rows=tuple(row._replace(feed="") for row in ROWS), slowest=("b", 41))
-    assert line(None, unfed).startswith("round 41, 12 rounds/s; ")
-    assert "feeders" not in line(None, unfed)
+    assert run_line(None, unfed).startswith("round 41, 12 rounds/s; ")
+    assert "feeders" not in run_line(None, unfed)
 
 
 def test_a_broker_that_is_gone_is_said():
     gone = SIGHT._replace(gone=8.2, restarts=1)
-    assert "; broker gone for 8 s; scheduler running, 1 restart; " in line(None, gone)
-    assert "broker gone for 8 s" in printed(picture("tracking", None, gone, 80))
+    assert "; broker gone for 8 s; scheduler running, 1 restart; " in run_line(None, gone)
+    assert "broker gone for 8 s" in printed(run_picture("tracking", None, gone, 80))
 
 
 def test_a_picture_shows_every_node():
-    text = printed(picture("tracking, run run-1", 2000, SIGHT, 80))
+    text = printed(run_picture("tracking, run run-1", 2000, SIGHT, 80))
     lines = [line.rstrip() for line in text.splitlines()]
     assert lines[1] == "round 41 of 2,000, 12 rounds/s, slowest: b at 40"
     assert lines[4:11] == [
@@ -50,19 +50,19 @@ def test_a_picture_shows_every_node():
         "c     elsewhere",
         "a: 18:03:17 b was silent",
     ]
-    assert "scheduler: slow" in printed(picture("tracking", None, SIGHT._replace(planning="slow"), 80))
+    assert "scheduler: slow" in printed(run_picture("tracking", None, SIGHT._replace(planning="slow"), 80))
 
 
 def rows_of(status, width=80):
     """The table's lines."""
-    lines = printed(picture("tracking", 2000, status, width), width).splitlines()
+    lines = printed(run_picture("tracking", 2000, status, width), width).splitlines()
     first = next(k for k, line in enumerate(lines) if line.startswith("node "))
     return [line.rstrip() for line in lines[first : first + 1 + len(status.rows)]]
 
 
 def test_a_long_warning_takes_one_line_and_moves_no_column():
     long = SIGHT._replace(planning="p" * 300, rows=(ROWS[0]._replace(warning="w" * 300), *ROWS[1:]))
-    text = printed(picture("tracking", 2000, long, 80))
+    text = printed(run_picture("tracking", 2000, long, 80))
     assert len([line for line in text.splitlines() if "ww" in line]) == 1
     assert rows_of(long) == rows_of(SIGHT)
 

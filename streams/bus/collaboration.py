@@ -18,18 +18,28 @@ from streams.bus.rights import (
     rules,
     with_overhead,
 )
+from streams.bus.topic_specs import (
+    OVERHEAD,
+    RELEASES,
+    ROOM,
+    TopicSpec,
+    letters_spec,
+    records_spec,
+    shared_spec,
+    spends_spec,
+)
 from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of
+from streams.mesh.collaboration import Wire
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.parties import auditor_user, feeder_user
-from streams.mesh.wire import Wire
 
 # How much a user of a collaboration may ask of the shared broker, by the rules of `quotas`.
 #
 # The steady rate is `FASTEST` queries a second, or as many as fit through a network of `NETWORK` bytes a
-# second. Each counts a query and a response of every owner; heartbeats come on top, `BEATS` a second.
+# second. Each counts a query and a response of every owner; heartbeats come on top.
 
-BEATS = 1.0
+BEATS_A_SECOND = 1.0
 """Heartbeats that each process sends in a second."""
 
 
@@ -72,7 +82,7 @@ def _quota(wire: Wire, load: Load, heard: int, sent: int = 1) -> Quota:
     """Return a quota for this load per query, with the heartbeats of so many processes."""
     beat = with_overhead(heartbeat.LONGEST + wire.signature)
     second = Load().plus(load, queries_per_second(wire))
-    second = second.plus(Load(sent * beat, heard * beat, sent + heard), BEATS)
+    second = second.plus(Load(sent * beat, heard * beat, sent + heard), BEATS_A_SECOND)
     return limited(second.plus(Load(requests=IDLE_REQUESTS)))
 
 
@@ -139,3 +149,38 @@ def shared_users_of(file: CollaborationFile) -> tuple[User, ...]:
 def data_users_of(_: CollaborationFile, owners: Iterable[str]) -> tuple[User, ...]:
     """Return the users of an owner's own broker."""
     return owner_data_users(owners)
+
+
+# The topics that a collaboration needs on each broker, and their settings.
+#
+# Queries and responses are few and public, so a log keeps all of a run: who reads it later sees every one.
+
+HEARTBEATS = 128
+"""The heartbeats that a log keeps at least."""
+
+
+def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
+    """Return the topics of the broker that all share."""
+    settings, topics = wire.whole.settings, wire.topics
+    longest = max(message.length for message in (wire.queries, *wire.responses.values())) + wire.signature
+    beat, query_records = heartbeat.LONGEST + wire.signature, RELEASES * settings.queries
+    specs = [shared_spec(topics.query, "query", query_records + RELEASES, longest, longest)]
+    specs += [
+        shared_spec(topics.response(owner), "response", query_records, longest, longest)
+        for owner in settings.owners
+    ]
+    limit = longest + ROOM + OVERHEAD
+    for name in (settings.learner, *settings.owners):
+        specs.append(shared_spec(topics.progress(name), "progress", HEARTBEATS, beat, beat))
+        specs.append(letters_spec(topics.dead_letters(name), "deadletter", limit, shared=True))
+    return tuple(specs)
+
+
+def owner_specs(owner: str) -> tuple[TopicSpec, ...]:
+    """Return the topics of an owner's own broker, for a set of records that is a topic."""
+    return (records_spec(owner), spends_spec(owner))
+
+
+def topics_of(file: CollaborationFile, name: str | None) -> tuple[TopicSpec, ...]:
+    """Return the topics of the shared broker (None), or of an owner's own."""
+    return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)

@@ -12,11 +12,17 @@ from streams.bus import logs
 from streams.bus.bus import Unreachable
 from streams.cli import process_command
 from streams.live.spend import NodeSpend
-from streams.live.start_watch import StartWatch
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.kafka import reached
-from streams.runtime.liveness import Pulse
-from streams.runtime.process import LogCut, ProcessStopped, ServiceManager, Stop, retry_until_reachable
+from streams.runtime.process import (
+    LogCut,
+    ProcessStopped,
+    Pulse,
+    ServiceManager,
+    StartWatch,
+    Stop,
+    retry_until_reachable,
+)
 from tests.support.forked import Forked, command
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file
