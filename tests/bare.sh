@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that ask for a program, a terminal or a home (tests/support/asking.py) as on a bare machine:
+# Runs the tests that ask for a program, a terminal or a home (tests/support/processes/asking.py) as on a bare machine:
 # an empty home, no settings, no terminal or a dumb one, and no programs but these. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import settings
 
 from streams.tools.broker.broker import status, stop
-from tests.support.asking import Asking
-from tests.support.brokers import started
-from tests.support.programs import left_out
+from tests.support.brokers.development import started
+from tests.support.processes.asking import Asking
+from tests.support.processes.programs import left_out
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")

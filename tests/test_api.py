@@ -11,7 +11,7 @@ import mirrormesh
 from streams.cli import main
 from streams.collaboration.local import run_collaboration
 from streams.mesh.errors import UsageError
-from tests.support.collaborations import write
+from tests.support.collaborations.folders import write
 
 FILE = mirrormesh.load(mirrormesh.example_mesh("tracking.yaml"))
 

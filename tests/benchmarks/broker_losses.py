@@ -6,8 +6,8 @@ from streams.codec.topics import DataTopics
 from streams.status.audit_messages import FindingKind
 from tests.benchmarks.harm import HORIZON
 from tests.benchmarks.lossy import Loss, Lossy
-from tests.support.forgetting import LOST, cut_before_end, forget, logs, made_again, topic_of, wiped
-from tests.support.processes import wait_until
+from tests.support.brokers.forgetting import LOST, cut_before_end, forget, logs, made_again, topic_of, wiped
+from tests.support.processes.mesh import wait_until
 
 KINDS = ("edge", "topology", "progress", "scheduler")
 PLANS_LOST = frozenset({FindingKind.UNPLANNED})

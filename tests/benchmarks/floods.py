@@ -17,9 +17,9 @@ from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import MeshTopics
 from tests.benchmarks.harm import RATE, SCHEDULERS, Harm, harmed
 from tests.benchmarks.measured_page import machine, write
-from tests.support.malformed import decoders, well_formed
-from tests.support.process import LONG
-from tests.support.resident import resident
+from tests.support.oracles.malformed import decoders, well_formed
+from tests.support.processes.command import LONG
+from tests.support.processes.resident import resident
 
 GARBAGE = b"\x01\x01" + b"\xff" * 40
 """Looks like a message, and is none."""

@@ -14,9 +14,9 @@ from streams.status.audit_messages import Finding, audit_releases, read_mesh
 from streams.tools.broker.broker import Broker, start, stop
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_kills import Chaos
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 HORIZON, RATE = 8, 20
 """Rounds that plans lead by, records a second on each data topic."""

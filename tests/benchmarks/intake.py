@@ -23,9 +23,9 @@ from tests.benchmarks.kafka_mesh import fill, first_edge, write_mesh
 from tests.benchmarks.kafka_mesh import start as start_mesh
 from tests.benchmarks.kafka_watch import THREADS, Watch, seen, times
 from tests.benchmarks.spreads import spread
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
 
 SIZE, SLOT, WARM_UP, ROUNDS, MORE = 3, 1_000, 10, 60, 10
 PARTY = "deep"

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.benchmarks.harm import HORIZON, SCHEDULERS
 from tests.benchmarks.lossy import Loss, Lossy
-from tests.support import journals
-from tests.support.process import Process
-from tests.support.processes import wait_until
+from tests.support.nodes import journals
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import wait_until
 
 SPLIT = 15.0
 """Seconds that the leading schedulers stand."""

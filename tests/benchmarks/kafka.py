@@ -20,7 +20,7 @@ from tests.benchmarks.kafka_parts import commits, lessons, without_broker
 from tests.benchmarks.kafka_ring import CLIENTS
 from tests.benchmarks.kafka_runs import FULL, QUICK, Runs, Turn
 from tests.benchmarks.kafka_watch import COMPILING, THREADS, WAITING, Seen, together
-from tests.support.brokers import free_port
+from tests.support.brokers.development import free_port
 
 MIB = 2**20
 APART = 0.01

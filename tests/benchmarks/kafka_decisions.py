@@ -24,9 +24,9 @@ from tests.benchmarks.kafka_mesh import ROWS, rows, write_mesh
 from tests.benchmarks.kafka_mesh import start as start_mesh
 from tests.benchmarks.kafka_parts import lessons
 from tests.benchmarks.kafka_turns import FORMS
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
 
 RATES, SECONDS, WARM_UP, LONG = (10, 50, 100), 20, 100, 60.0
 UNMEASURED = 3_000

@@ -18,9 +18,9 @@ from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.kafka_mesh import fill, first_edge, write_mesh
 from tests.benchmarks.kafka_mesh import start as start_mesh
 from tests.benchmarks.kafka_watch import Seen, Watch, seen
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
 
 MIB = 2**20
 MORE = 20

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from streams.bus.connection import producer_settings
 from streams.codec.topics import DataTopics
 from streams.mesh.mesh import Mesh
-from tests.support.processes import LiveMesh
+from tests.support.processes.mesh import LiveMesh
 from topology.keyed import generator
 
 SIZE = 6

@@ -22,7 +22,7 @@ from streams.bus.connection import consumer_settings, producer_settings
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.benchmarks.kafka_mesh import SIZE
 from tests.benchmarks.kafka_processes import running
-from tests.support.kafka import fresh_topics
+from tests.support.brokers.topics import fresh_topics
 
 CLIENTS = ("confluent-kafka", "aiokafka")
 

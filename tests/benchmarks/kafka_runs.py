@@ -13,8 +13,8 @@ from tests.benchmarks.kafka_floor import Lengths, bare_mesh
 from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
 from tests.benchmarks.kafka_ring import CLIENTS, bare_ring
 from tests.benchmarks.kafka_watch import Seen, Watch, seen
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
 
 Form = tuple[str, int | None]
 """A mesh's layout, and how many processes its nodes share (None: a process a node)."""

@@ -14,7 +14,7 @@ from streams.tools.broker.broker import start, stop
 from tests.benchmarks.kafka_runs import Form, Runs, Sizes
 from tests.benchmarks.kafka_watch import Seen
 from tests.benchmarks.spreads import spread
-from tests.support.brokers import free_port
+from tests.support.brokers.development import free_port
 
 SIZES = Sizes((2,), rounds=300, warm_up=100, turns=10, unmeasured=0, prefetch=0, backlog=0, restarts=0)
 FORMS: dict[str, Form] = {

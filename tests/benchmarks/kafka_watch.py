@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from nodes.values import FloatArray
 from streams.bus.connection import consumer_settings
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.support.resident import resident
+from tests.support.processes.resident import resident
 
 LONG = 120.0
 """Seconds without a record after which a ring is given up."""

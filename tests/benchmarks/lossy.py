@@ -13,12 +13,12 @@ from streams.state.folder import JournalError
 from streams.status.audit_messages import FindingKind
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.harm import HORIZON, PATIENCE, SCHEDULERS, Harm
-from tests.support.brokers import free_port
-from tests.support.forgetting import Released, stepped_by
-from tests.support.forked import Forked
-from tests.support.journals import deleted
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.development import free_port
+from tests.support.brokers.forgetting import Released, stepped_by
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.journals import deleted
+from tests.support.processes.forked import Forked
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 ORDINARY = {"round_timeout": 1, "silence": 3, "slots": {"by": "count", "size": 1, "timeout": 0.2}}
 """What is late is given up, and who is silent is planned without."""

@@ -11,8 +11,8 @@ from nodes.machine.events import Notice
 from nodes.protocol import Noticed
 from streams.codec import Reason
 from streams.metrics.node_metrics import NodeMetrics
-from tests.support.machines import learner, machine, neighbours, plans, run_rounds, slot, started
-from tests.support.metrics import metrics
+from tests.support.nodes.machines import learner, machine, neighbours, plans, run_rounds, slot, started
+from tests.support.nodes.metrics import metrics
 
 BLOCKS, TURNS = 25, 200
 SCRAPED, DEGREE, SCRAPES = 64, 8, 20

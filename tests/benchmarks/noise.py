@@ -15,7 +15,7 @@ import numpy as np
 
 from nodes.privacy.exact import ExactSampler
 from nodes.values import IntArray
-from tests.support.samplers import opendp_gaussian, opendp_laplace, unlikely
+from tests.support.oracles.samplers import opendp_gaussian, opendp_laplace, unlikely
 
 SCALE = 2.0**31
 SIZES = (1, 2, 55, 1_000)

@@ -8,7 +8,7 @@ nodes' first heartbeats; the least of three runs.
 import time
 
 from streams.codec import decode_plans, encode_plans
-from tests.support.scheduling import beat
+from tests.support.nodes.scheduling import beat
 from topology.graph import from_edges
 from topology.scheduler import (
     HeartbeatRead,

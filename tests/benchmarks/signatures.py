@@ -10,7 +10,7 @@ from itertools import count
 from statistics import median
 
 from streams.codec.envelope import SignedEnvelope
-from tests.support.signing import private
+from tests.support.meshes.keys import private
 
 DIGEST = bytes(16)
 TIMES, REPEATS = 2000, 5

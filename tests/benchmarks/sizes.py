@@ -15,9 +15,9 @@ from streams.bus.topic_specs import mesh_specs
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.kafka_mesh import fill, write_mesh
 from tests.benchmarks.kafka_mesh import start as start_mesh
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
 
 ROUNDS = 300
 CASES = (

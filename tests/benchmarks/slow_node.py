@@ -23,9 +23,9 @@ from streams.tools.broker.broker import start, stop
 from tests.benchmarks.kafka_mesh import write_mesh
 from tests.benchmarks.measured_page import machine, write
 from tests.kafka.test_kills import Chaos
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, wait_until
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 CASES = [(timeout, limit) for timeout in (5, 0.2) for limit in ("none", 1)]
 """Each `round_timeout` and `lag_limit`, in seconds."""

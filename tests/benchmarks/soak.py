@@ -22,10 +22,10 @@ from tests.benchmarks.harm import Harm, harmed
 from tests.benchmarks.kafka_mesh import fill, first_edge, start, write_mesh
 from tests.benchmarks.kills import FAULTS
 from tests.benchmarks.measured_page import machine, write
-from tests.support.brokers import free_port
-from tests.support.process import Process
-from tests.support.processes import LiveMesh
-from tests.support.resident import resident
+from tests.support.brokers.development import free_port
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh
+from tests.support.processes.resident import resident
 
 SPARED_SCHEDULER, PAUSE, SETTLED, MIB = "scheduler-1", 5.0, 20.0, 2**20
 CALM, PLENTY, BEGINNING = 3, 150_000, 2_000

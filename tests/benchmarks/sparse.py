@@ -26,7 +26,7 @@ from nodes.privacy.private import Private
 from nodes.sparse import SparseRows, dense
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Observations
-from tests.support.reuters import texts
+from tests.support.meshes.reuters import texts
 
 BATCH = 64
 ROUNDS = 20

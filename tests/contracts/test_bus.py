@@ -4,7 +4,7 @@ import pytest
 
 from streams.bus.bus import OffsetOutOfRange, TooLarge, UnknownTopic
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
-from tests.support.buses import kafka_side, memory_side
+from tests.support.brokers.buses import kafka_side, memory_side
 
 LARGEST = 64
 FAULTS = {

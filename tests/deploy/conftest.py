@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.images import built
+from tests.support.published.images import built
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.support.alerts import ALERTS, OF_EVERYONE, OF_OWNERS, OWNERS, RECORDED, SHARED
-from tests.support.runbooks import RUNBOOKS
+from tests.support.published.alerts import ALERTS, OF_EVERYONE, OF_OWNERS, OWNERS, RECORDED, SHARED
+from tests.support.published.pages import RUNBOOKS
 
 
 @pytest.mark.parametrize("alert", ALERTS)

@@ -4,9 +4,9 @@ import pytest
 
 from streams.metrics.catalogue import PREFIX
 from streams.tools.up.observers import RULES
-from tests.support.alert_series import FAULTS, LAST_SEEN_B, SCHEDULER, WORKING
-from tests.support.alerts import ALERTS, HERE, OF_OWNERS, PROMETHEUS, SHARED, fired
-from tests.support.programs import promtool
+from tests.support.processes.programs import promtool
+from tests.support.published.alert_series import FAULTS, LAST_SEEN_B, SCHEDULER, WORKING
+from tests.support.published.alerts import ALERTS, HERE, OF_OWNERS, PROMETHEUS, SHARED, fired
 
 EACH = [
     pytest.param(alert, *fault, id=f"{alert}-{number}")

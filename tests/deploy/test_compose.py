@@ -14,10 +14,10 @@ from streams.bus.rights import data_users, merged, mesh_users
 from streams.mesh.file import load
 from streams.mesh.settings.files import read_yaml
 from streams.tools.up.programs import Options, ports
-from tests.support.compose import variables
-from tests.support.page_blocks import parse
-from tests.support.pages import ROOT
-from tests.support.programs import need
+from tests.support.processes.programs import need
+from tests.support.published.compose import variables
+from tests.support.published.page_blocks import parse
+from tests.support.published.pages import ROOT
 
 DEPLOY = ROOT / "deploy"
 WHOLE, OBSERVE = DEPLOY / "compose.yaml", DEPLOY / "compose.observe.yaml"

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.compose import Project
-from tests.support.containers import Network
-from tests.support.kafka import PATIENCE, until
-from tests.support.pages import ROOT
+from tests.support.brokers.topics import PATIENCE, until
+from tests.support.published.compose import Project
+from tests.support.published.containers import Network
+from tests.support.published.pages import ROOT
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.kafka]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import ROOT
-from tests.support.programs import need
+from tests.support.processes.programs import need
+from tests.support.published.pages import ROOT
 
 FILE = ROOT / "deploy" / "Containerfile"
 TEXT = FILE.read_text()

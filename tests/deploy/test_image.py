@@ -10,9 +10,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from streams.mesh.examples import example_mesh
-from tests.support.containers import Container, Network
-from tests.support.images import BASE, ENVIRONMENT
-from tests.support.pages import ROOT, joined, page
+from tests.support.published.containers import Container, Network
+from tests.support.published.images import BASE, ENVIRONMENT
+from tests.support.published.pages import ROOT, joined, page
 
 pytestmark = [pytest.mark.image, pytest.mark.slow]
 

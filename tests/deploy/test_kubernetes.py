@@ -9,9 +9,9 @@ import yaml
 from docs.regions.kubernetes import examples
 from docs.regions.kubernetes import held as held_in
 from streams.mesh.settings.files import read_yaml
-from tests.support.manifests import kustomized, manifests, mistakes
-from tests.support.page_blocks import parse
-from tests.support.pages import ROOT
+from tests.support.published.manifests import kustomized, manifests, mistakes
+from tests.support.published.page_blocks import parse
+from tests.support.published.pages import ROOT
 
 EXAMPLE = ROOT / "deploy" / "kubernetes"
 MESH = EXAMPLE / "income.yaml"

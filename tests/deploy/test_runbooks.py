@@ -7,8 +7,8 @@ import pytest
 from grafana.generate import DASHBOARDS
 from streams.codec import Reason
 from streams.codec.topics import MeshTopics
-from tests.support.commands import Commands
-from tests.support.runbooks import COMMANDS, RUNBOOKS
+from tests.support.processes.in_process import Commands
+from tests.support.published.pages import COMMANDS, RUNBOOKS
 
 PANELS = [
     (dashboard, title)

@@ -8,8 +8,8 @@ import pytest
 
 from streams.mesh.settings.node import LIVENESS
 from streams.tools.export.raw_mesh import FILES, SIDES, file_name
-from tests.support.commands import Commands
-from tests.support.programs import systemd_analyze
+from tests.support.processes.in_process import Commands
+from tests.support.processes.programs import systemd_analyze
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NODE, SCHEDULER = "mirrormesh-node@.service", "mirrormesh-scheduler.service"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.page_blocks import (
+from tests.support.published.page_blocks import (
     LEFT_OUT,
     ON_USERS,
     Shell,
@@ -17,7 +17,7 @@ from tests.support.page_blocks import (
     run_blocks,
     typed_here,
 )
-from tests.support.pages import PAGES, ROOT, name
+from tests.support.published.pages import PAGES, ROOT, name
 
 SLOW = {"models", "tune", "choose-a-mechanism"}
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -91,8 +91,8 @@ NAMES = {"start", "stop", "certificate", "releases"}
 def text_of(test):
     """The text of a test, of what it is supported by, and of the page that it runs."""
     text = test.read_text()
-    for module in re.findall(r"^from (tests\.support\.\w+) import", text, re.MULTILINE):
-        if module != "tests.support.page_blocks":  # which has all these lines
+    for module in re.findall(r"^from (tests\.support\.[\w.]+) import", text, re.MULTILINE):
+        if module != "tests.support.published.page_blocks":  # which has all these lines
             text += (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
     return text + (TUTORIAL.read_text() if test.stem == "test_tutorial" else "")
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
-from tests.support.pages import DOCS, PAGES, ROOT, name, prose
+from tests.support.published.pages import DOCS, PAGES, ROOT, name, prose
 
 PACKAGES = ("topology", "nodes", "streams", "mirrormesh")
 FOLDERS = (*PACKAGES, "tests", "experiments", "docs", "deploy", "grafana")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from docs.generate import REGIONS, generated
-from tests.support.pages import DOCS, PAGES, README, ROOT, anchors, links, name, prose
+from tests.support.published.pages import DOCS, PAGES, README, ROOT, anchors, links, name, prose
 
 WIDTH = 100
 every_page = pytest.mark.parametrize("page", PAGES, ids=name)

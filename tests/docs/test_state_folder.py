@@ -8,8 +8,8 @@ import pytest
 from docs.regions.state_folder import is_listed, learner_journal, owner_journal
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from tests.support.collaborations import write
-from tests.support.commands import MESH, Commands
+from tests.support.collaborations.folders import write
+from tests.support.processes.in_process import MESH, Commands
 
 
 def test_every_file_that_runs_leave_is_on_the_page(tmp_path, capsys):

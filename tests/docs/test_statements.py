@@ -10,8 +10,8 @@ from streams.mesh.file import load
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.status.account import PrivacyAccount
 from tests.kafka.test_forbidden import FORBIDDEN
-from tests.support.meshes import changed, written
-from tests.support.pages import DOCS, PAGES, README, ROOT, page
+from tests.support.meshes.files import changed, written
+from tests.support.published.pages import DOCS, PAGES, README, ROOT, page
 
 MESH_FILE, KAFKA, PRIVACY = (
     page(f"docs/{name}.md") for name in ("howto/write-a-mesh-file", "howto/kafka", "explanation/privacy")

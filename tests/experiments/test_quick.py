@@ -9,7 +9,7 @@ from experiments.__main__ import main
 from experiments.catalogue import EXPERIMENTS
 from experiments.harness import data, dola, sparse, star, star_data, study
 from experiments.harness.texts import texts
-from tests.support.commands import Commands
+from tests.support.processes.in_process import Commands
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.support.claims import RESULTS, TEXT
+from tests.support.published.claims import RESULTS, TEXT
 
 
 def test_every_table_is_named_and_every_curve_is_drawn():

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.support.claims import Claim, check, curves, rows
+from tests.support.published.claims import Claim, check, curves, rows
 
 TEN = ("median", "least", "largest")
 SPENT = ("epsilon = 0.1", "epsilon = 1", "epsilon = 10")

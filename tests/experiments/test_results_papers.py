@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.claims import Claim, check, curves, defined, rows
+from tests.support.published.claims import Claim, check, curves, defined, rows
 
 TEXTS, ADULT = "reuters-common", "adult-binary"
 EPSILONS = ("epsilon = 1", "epsilon = 0.1", "epsilon = 0.01")

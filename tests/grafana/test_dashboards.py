@@ -7,7 +7,7 @@ import pytest
 
 from grafana.generate import DASHBOARDS, FOLDER, generated
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
-from tests.support.programs import promtool
+from tests.support.processes.programs import promtool
 
 OURS = re.compile(r"mirrormesh_(\w+?)(?:_bucket)?(\{[^}]*\})")
 OF_SCHEDULERS = {

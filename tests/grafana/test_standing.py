@@ -8,7 +8,7 @@ import pytest
 
 from grafana import mesh, overview, privacy
 from grafana.panels import BLUE, GREEN, GREY, RED
-from tests.support.programs import promtool
+from tests.support.processes.programs import promtool
 
 NODES = "abcdef"
 LONG = 40

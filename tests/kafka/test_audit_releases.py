@@ -15,11 +15,11 @@ from streams.codec import decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.mesh.file import load
-from tests.support.commands import Commands
-from tests.support.kafka import PATIENCE
-from tests.support.meshes import ignore
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import PATIENCE
+from tests.support.meshes.files import ignore
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.in_process import Commands
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = pytest.mark.kafka
 

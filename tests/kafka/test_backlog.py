@@ -8,11 +8,11 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.records.sources import open_source
-from tests.support.brokers import free_ports
-from tests.support.kafka import PATIENCE
-from tests.support.metrics import samples, scraped
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.topics import PATIENCE
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.metrics import samples, scraped
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -12,10 +12,10 @@ from streams.bus.provision import provision
 from streams.live.data import around
 from streams.live.data.pinned import PinnedThread
 from streams.mesh.file import load
-from tests.support.commands import Commands
-from tests.support.damage import ATTRIBUTES, RECORDS, damage
-from tests.support.data_streams import DataTopic, live_stream, numbers
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.damage import ATTRIBUTES, RECORDS, damage
+from tests.support.brokers.data_streams import DataTopic, live_stream, numbers
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.in_process import Commands
 
 pytestmark = pytest.mark.kafka
 

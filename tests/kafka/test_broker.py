@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.folder import CONTROLLER
 from streams.tools.broker.java import BrokerError, BrokerMisused
-from tests.support.brokers import Client, free_port, started
+from tests.support.brokers.development import Client, free_port, started
 
 pytestmark = pytest.mark.kafka
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}

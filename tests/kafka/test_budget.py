@@ -14,7 +14,7 @@ from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.file import load
 from streams.state.spends_topic import read_before
 from streams.status.account import ChargeCount, account, public_charge_counts
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
 
 pytestmark = pytest.mark.kafka

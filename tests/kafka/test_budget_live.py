@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

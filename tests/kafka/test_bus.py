@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streams.bus.admin import Admin
 from streams.bus.bus import NOWHERE, OffsetOutOfRange, UnknownTopic, Unreachable
 from streams.bus.reader import MOST, KafkaReader
-from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
+from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = pytest.mark.kafka
 

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from streams.bus.mesh_log import MeshLog
-from tests.support.forked import Forked, command
-from tests.support.kafka import bus_of
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import bus_of
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.forked import Forked, command
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -16,12 +16,12 @@ from streams.mesh.settings.keys import public_of
 from streams.state.folder import JournalError
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from tests.support.collaborating import LiveStar, in_memory, same_as_in_memory
-from tests.support.collaboration_files import OWNERS, SIZES, collaboration_file
-from tests.support.kafka import PATIENCE, until
-from tests.support.processes import wait_until
-from tests.support.signing import private, write_private_key
-from tests.support.users import Users, reads
+from tests.support.brokers.topics import PATIENCE, until
+from tests.support.brokers.users import Users, reads
+from tests.support.collaborations.files import OWNERS, SIZES, collaboration_file
+from tests.support.collaborations.on_broker import LiveStar, in_memory, same_as_in_memory
+from tests.support.meshes.keys import private, write_private_key
+from tests.support.processes.mesh import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -1,8 +1,8 @@
 import pytest
 
 from streams.tools.broker.broker import stop
-from tests.support.brokers import free_port
-from tests.support.commands import Commands
+from tests.support.brokers.development import free_port
+from tests.support.processes.in_process import Commands
 
 pytestmark = pytest.mark.kafka
 

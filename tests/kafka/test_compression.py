@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Producer
 
 from nodes.machine.slots import CountSlots
-from tests.support.data_streams import DataTopic, live_stream
+from tests.support.brokers.data_streams import DataTopic, live_stream
 
 pytestmark = pytest.mark.kafka
 

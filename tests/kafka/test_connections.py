@@ -12,12 +12,12 @@ from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import stop
 from streams.tools.broker.folder import certify
-from tests.support.brokers import started
-from tests.support.certificates import Authority, encrypted
-from tests.support.data_streams import DataTopic, live_stream
-from tests.support.forked import Forked
-from tests.support.kafka import PATIENCE, bus_of, fresh_topics
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.certificates import Authority, encrypted
+from tests.support.brokers.data_streams import DataTopic, live_stream
+from tests.support.brokers.development import started
+from tests.support.brokers.topics import PATIENCE, bus_of, fresh_topics
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.forked import Forked
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

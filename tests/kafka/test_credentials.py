@@ -12,9 +12,9 @@ from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.rights import Access
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.support.brokers import Client
-from tests.support.kafka import PATIENCE, bus_of, fresh_topics, until
-from tests.support.users import add_user, allow, rule
+from tests.support.brokers.development import Client
+from tests.support.brokers.topics import PATIENCE, bus_of, fresh_topics, until
+from tests.support.brokers.users import add_user, allow, rule
 
 pytestmark = pytest.mark.kafka
 

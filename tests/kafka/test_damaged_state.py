@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from tests.support import disk
-from tests.support.forgetting import stepped_by
-from tests.support.process import ONE_THREAD
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.forgetting import stepped_by
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes import disk
+from tests.support.processes.command import ONE_THREAD
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ LIMITED = """
 import sys
 from pathlib import Path
 from streams.cli import main
-from tests.support import disk
+from tests.support.nodes import disk
 limit, folder = sys.argv.pop(1), sys.argv.pop(1)
 with getattr(disk, limit)(Path(folder)):
     main()

@@ -11,10 +11,10 @@ from nodes.machine.slots import CountSlots
 from streams.bus.errors import denied
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start
-from tests.support.data_streams import DataTopic, live_stream, numbers
-from tests.support.kafka import until
-from tests.support.resident import resident
-from tests.support.users import add_user, allow, rule
+from tests.support.brokers.data_streams import DataTopic, live_stream, numbers
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import add_user, allow, rule
+from tests.support.processes.resident import resident
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

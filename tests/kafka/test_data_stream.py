@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
 from streams.live.data.collector import SlotCollector
-from tests.support.brokers import free_port
-from tests.support.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers
-from tests.support.kafka import PATIENCE, until
+from tests.support.brokers.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers
+from tests.support.brokers.development import free_port
+from tests.support.brokers.topics import PATIENCE, until
 
 pytestmark = pytest.mark.kafka
 

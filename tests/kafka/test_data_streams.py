@@ -6,8 +6,8 @@ from nodes.machine.slots import CountSlots
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
 from tests.kafka.test_data_stream import committed
-from tests.support.data_streams import DataTopic, Live, Numbers, numbers, running
-from tests.support.kafka import connection, until
+from tests.support.brokers.data_streams import DataTopic, Live, Numbers, numbers, running
+from tests.support.brokers.topics import connection, until
 
 pytestmark = pytest.mark.kafka
 

@@ -11,9 +11,9 @@ from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.records.faults import Fault
 from streams.tools.feed.lines import Line, encode_letter
-from tests.support.commands import Commands
-from tests.support.kafka import bus_of, connection
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import bus_of, connection
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.in_process import Commands
 
 pytestmark = pytest.mark.kafka
 

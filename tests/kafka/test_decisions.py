@@ -5,8 +5,8 @@ import time
 import pytest
 
 from streams.local.run import LocalRun, mesh_parts
-from tests.support.processes import LiveMesh
-from tests.support.small_mesh import decisions, small_mesh_file
+from tests.support.meshes.on_broker import decisions, small_mesh_file
+from tests.support.processes.mesh import LiveMesh
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import pytest
 from streams.tools.broker.broker import start, status
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.kafka.test_lives import last_round
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = pytest.mark.kafka
 

@@ -23,13 +23,13 @@ from streams.mesh.file import load
 from streams.mesh.settings.parties import auditor_user, feeder_user, scheduler_user
 from streams.state.journal_reader import JournalReader
 from tests.kafka.test_forgetful_broker import stepped
-from tests.support.brokers import free_ports
-from tests.support.commands import Commands
-from tests.support.metrics import samples, scraped
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.signed_meshes import signed_file, signing
-from tests.support.small_mesh import small_mesh_file
-from tests.support.users import Users, secure_mesh_file
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.users import Users, secure_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.signed import signed_file, signing
+from tests.support.nodes.metrics import samples, scraped
+from tests.support.processes.in_process import Commands
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

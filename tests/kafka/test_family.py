@@ -3,8 +3,8 @@
 import pytest
 
 from streams.mesh.settings.files import read_yaml
-from tests.support.examples import NAMES, ROUNDS, example
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory
+from tests.support.meshes.examples import NAMES, ROUNDS, example
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

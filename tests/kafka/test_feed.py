@@ -23,8 +23,8 @@ from streams.tools.feed.feed import Writer, producer_settings
 from streams.tools.feed.lines import Line, encode_letter
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import feed_topic
-from tests.support.feeding import Feeding, row, rows, stored
-from tests.support.kafka import bus_of
+from tests.support.brokers.feeding import Feeding, row, rows, stored
+from tests.support.brokers.topics import bus_of
 
 pytestmark = pytest.mark.kafka
 

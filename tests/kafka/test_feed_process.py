@@ -11,8 +11,8 @@ import pytest
 
 from streams.bus.logs import Logs
 from streams.tools.broker.broker import start
-from tests.support.feeding import Feeding, row, rows
-from tests.support.kafka import PATIENCE, until
+from tests.support.brokers.feeding import Feeding, row, rows
+from tests.support.brokers.topics import PATIENCE, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import uuid
 import numpy as np
 import pytest
 
-from tests.support.first_users import on_broker, payments, readings
-from tests.support.process import Process
+from tests.support.meshes.first_users import on_broker, payments, readings
+from tests.support.processes.command import Process
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

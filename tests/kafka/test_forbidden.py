@@ -9,9 +9,9 @@ from streams.bus.bus import Denied
 from streams.bus.logs import reach
 from streams.bus.provision import provision
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.support.acting import Actor
-from tests.support.kafka import until
-from tests.support.users import Users, add_user, secure_mesh_file
+from tests.support.brokers.acting import Actor
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import Users, add_user, secure_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

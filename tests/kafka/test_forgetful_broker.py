@@ -7,7 +7,7 @@ import time
 import pytest
 
 from streams.tools.broker.broker import start
-from tests.support.forgetting import (
+from tests.support.brokers.forgetting import (
     LOST,
     Released,
     cut_off,
@@ -19,9 +19,9 @@ from tests.support.forgetting import (
     topic_of,
     wiped,
 )
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

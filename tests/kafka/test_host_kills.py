@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.mortal import BOUNDARIES
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, wait_until
+from tests.support.processes.mortal import BOUNDARIES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ NUMBERS = (1, 5, 13)
 class Mortal(Process):
     """A process that dies at an effect."""
 
-    program = (sys.executable, "-m", "tests.support.mortal")
+    program = (sys.executable, "-m", "tests.support.processes.mortal")
 
 
 def charges(path):

@@ -13,9 +13,9 @@ from streams.state.folder import StateFolder, lock_of
 from streams.state.journal_file import locked
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.kafka.test_lives import QUICK, last_round, one_value_a_round
-from tests.support.brokers import free_port
-from tests.support.kafka import until
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.brokers.development import free_port
+from tests.support.brokers.topics import until
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

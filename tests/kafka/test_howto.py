@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.support.page_blocks import ON_USERS, Shell, lines, run_blocks, typed_here
-from tests.support.pages import ROOT
+from tests.support.published.page_blocks import ON_USERS, Shell, lines, run_blocks, typed_here
+from tests.support.published.pages import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

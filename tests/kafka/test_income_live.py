@@ -10,9 +10,9 @@ import pytest
 from experiments import income
 from streams.local.scoring import score
 from streams.records.sources import held_out
-from tests.support.commands import Commands
-from tests.support.processes import LiveMesh, mesh_file
-from tests.support.small_mesh import PATIENT, decisions
+from tests.support.meshes.on_broker import PATIENT, decisions
+from tests.support.processes.in_process import Commands
+from tests.support.processes.mesh import LiveMesh, mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

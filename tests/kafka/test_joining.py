@@ -11,8 +11,8 @@ from streams.bus.topic_specs import mesh_specs
 from streams.mesh.file import load
 from streams.state.spends import all_spends
 from tests.kafka.test_lives import last_round
-from tests.support.processes import LiveMesh, released, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, released, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -15,10 +15,10 @@ from streams.mesh.file import load
 from streams.state.folder import StateFolder, lock_of
 from streams.tools.broker.broker import start
 from tests.kafka.test_host_kills import Mortal, charges
-from tests.support.forgetting import Released, cut_off, made_again, stepped_by
-from tests.support.journals import restored, saved
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.forgetting import Released, cut_off, made_again, stepped_by
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.journals import restored, saved
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

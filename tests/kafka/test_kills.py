@@ -11,7 +11,7 @@ from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker.broker import start, status
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

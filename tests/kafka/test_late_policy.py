@@ -6,10 +6,10 @@ from nodes.machine.late import LatePolicy
 from nodes.machine.slots import CountSlots
 from streams.state.folder import StateFolder
 from streams.state.journal_reader import JournalReader
-from tests.support.data_streams import DataTopic, live_stream
-from tests.support.kafka import until
-from tests.support.processes import LiveMesh
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.data_streams import DataTopic, live_stream
+from tests.support.brokers.topics import until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh
 
 pytestmark = pytest.mark.kafka
 

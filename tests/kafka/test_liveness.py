@@ -10,14 +10,14 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.brokers import free_ports
-from tests.support.faulty import FAULTS, Faulty, plant
-from tests.support.forked import Forked
-from tests.support.kafka import until
-from tests.support.metrics import samples, scraped
-from tests.support.processes import LiveMesh
-from tests.support.small_mesh import small_mesh_file
-from tests.support.watchdog import ServiceSocket, Watchdog
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.topics import until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.metrics import samples, scraped
+from tests.support.processes.faulty import FAULTS, Faulty, plant
+from tests.support.processes.forked import Forked
+from tests.support.processes.mesh import LiveMesh
+from tests.support.processes.watchdog import ServiceSocket, Watchdog
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

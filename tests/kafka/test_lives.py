@@ -13,10 +13,10 @@ from streams.mesh.file import load
 from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
-from tests.support.feeding import stored
-from tests.support.journals import deleted, restored, saved
-from tests.support.kafka import connection, until
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.topics import connection, until
+from tests.support.nodes.journals import deleted, restored, saved
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

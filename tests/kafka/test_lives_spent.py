@@ -24,9 +24,9 @@ from streams.mesh.file import load
 from streams.mesh.settings.files import read_yaml
 from streams.state.journal import open_journal
 from streams.state.spends_topic import SpendsBus, SpendsTopic, written
-from tests.support.accounts import record
-from tests.support.kafka import until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.accounts import record
 
 pytestmark = pytest.mark.kafka
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.support.brokers import Client
+from tests.support.brokers.development import Client
 
 VALUE = "4.25,hidden"
 FAILING = """

@@ -10,8 +10,8 @@ from streams.bus.provision import provision
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends
 from tests.kafka.test_reuse import another_run
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from streams.tools.broker.broker import start
-from tests.support.forgetting import LOST, stepped
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.forgetting import LOST, stepped
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -6,10 +6,10 @@ from streams.bus.errors import given_by
 from streams.bus.rights import Grant
 from streams.codec.topics import DataTopics, edges_of
 from streams.mesh.settings.parties import feeder_user, scheduler_user
-from tests.support.feeding import stored
-from tests.support.kafka import until
-from tests.support.processes import LiveMesh
-from tests.support.users import Users, secure_mesh_file
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import Users, secure_mesh_file
+from tests.support.processes.mesh import LiveMesh
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

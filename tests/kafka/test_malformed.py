@@ -11,14 +11,14 @@ from streams.bus.topic_specs import LEAST_LIMIT, MIB, mesh_specs
 from streams.codec.envelope import PLAIN
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_poison import poison
-from tests.support.brokers import free_ports
-from tests.support.commands import Commands
-from tests.support.kafka import PATIENCE, connection
-from tests.support.malformed import decoders, misplaced, noise, variants, well_formed
-from tests.support.metrics import refused_by
-from tests.support.processes import LiveMesh, released_in_memory, wait_until
-from tests.support.signed_meshes import PLANNER, signed_file, signing
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.signed import PLANNER, signed_file, signing
+from tests.support.nodes.metrics import refused_by
+from tests.support.oracles.malformed import decoders, misplaced, noise, variants, well_formed
+from tests.support.processes.in_process import Commands
+from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
-from tests.support.brokers import free_ports
-from tests.support.feeding import SCHEMA, rows
-from tests.support.metrics import promtool_says, samples, scraped
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.feeding import SCHEMA, rows
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.metrics import promtool_says, samples, scraped
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

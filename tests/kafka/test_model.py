@@ -13,9 +13,9 @@ from streams.mesh.file import load
 from streams.mesh.model_file import read_model
 from streams.tools.model.public import public_model
 from streams.tools.model.writing import journal_model
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, released_in_memory, wait_until
-from tests.support.small_mesh import decisions, small_mesh_file
+from tests.support.meshes.on_broker import decisions, small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -19,11 +19,11 @@ from grafana.generate import DASHBOARDS
 from grafana.panels import MESH, TARGET, Query, metric, rate
 from grafana.privacy import EVENT, STREAM
 from streams.mesh.file import load
-from tests.support.brokers import free_ports
-from tests.support.process import Process
-from tests.support.processes import wait_until
-from tests.support.programs import need
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.development import free_ports
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import wait_until
+from tests.support.processes.programs import need
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import pytest
 from streams.bus.bus import Unreachable
 from streams.bus.logs import wait_for
 from streams.tools.broker.broker import start
-from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
+from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import MIB, mesh_specs
-from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics, until
+from tests.support.meshes.files import changed, loaded
 
 pytestmark = pytest.mark.kafka
 

@@ -20,10 +20,10 @@ from streams.live.outputs import Predictions
 from streams.local.run import LocalRun, mesh_parts
 from streams.tools.broker.broker import start
 from tests.kafka.test_kills import killed
-from tests.support.feeding import stored
-from tests.support.kafka import PATIENCE, connection, fresh_topics, until
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.topics import PATIENCE, connection, fresh_topics, until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ from streams.bus.bus import Unreachable
 from streams.bus.logs import wait_for
 from streams.bus.preflight import Outside, PreflightFailed, preflight
 from streams.bus.rights import Access
-from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics
+from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics
 
 pytestmark = pytest.mark.kafka
 

@@ -25,8 +25,8 @@ from streams.cli.provision import provision as command
 from streams.codec import Reason, Refused, encode_dead_letter
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFileError, load
-from tests.support.kafka import PATIENCE, connection
-from tests.support.meshes import changed, written
+from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.meshes.files import changed, written
 
 pytestmark = pytest.mark.kafka
 

@@ -13,10 +13,10 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import auditor_user, scheduler_user
 from streams.tools.broker.folder import certify
 from tests.kafka.test_quota import sent
-from tests.support.commands import Commands
-from tests.support.kafka import bus_of, until
-from tests.support.small_mesh import small_mesh_file
-from tests.support.users import reads
+from tests.support.brokers.topics import bus_of, until
+from tests.support.brokers.users import reads
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.in_process import Commands
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -16,9 +16,9 @@ from streams.bus.bus import Denied
 from streams.bus.logs import reach
 from streams.bus.provision import provision
 from streams.bus.rights import Grant
-from tests.support.commands import Commands
-from tests.support.kafka import until
-from tests.support.users import Users, add_user, allow, secure_mesh_file
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import Users, add_user, allow, secure_mesh_file
+from tests.support.processes.in_process import Commands
 
 pytestmark = pytest.mark.kafka
 

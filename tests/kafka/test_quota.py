@@ -10,9 +10,9 @@ from streams.bus.connection import consumer_settings, producer_settings
 from streams.bus.provision import provision
 from streams.bus.rights import ROOM, Quota, rounds_per_second
 from streams.bus.topic_specs import sizes
-from tests.support.kafka import PATIENCE, until
-from tests.support.meshes import changed
-from tests.support.users import Users
+from tests.support.brokers.topics import PATIENCE, until
+from tests.support.brokers.users import Users
+from tests.support.meshes.files import changed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -11,10 +11,10 @@ from streams.bus.users import UserPlan
 from streams.mesh.settings.parties import scheduler_user
 from tests.kafka.test_lives import last_round
 from tests.kafka.test_quota import limits
-from tests.support.kafka import until
-from tests.support.processes import LiveMesh
-from tests.support.small_mesh import small_mesh_file
-from tests.support.users import Users
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import Users
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.kafka.test_up import Upped
-from tests.support.kafka import PATIENCE
-from tests.support.meshes import written
-from tests.support.processes import LiveMesh
-from tests.support.small_mesh import small_mesh_file
-from tests.support.sources import SCHEMA, own_module
+from tests.support.brokers.topics import PATIENCE
+from tests.support.meshes.files import written
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.sources import SCHEMA, own_module
+from tests.support.processes.mesh import LiveMesh
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -12,10 +12,10 @@ from streams.bus.connection import consumer_settings
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.files import read_yaml
 from tests.kafka.test_equality import SIMULATED
-from tests.support.kafka import connection
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, mesh_file, wait_until
-from tests.support.small_mesh import decisions
+from tests.support.brokers.topics import connection
+from tests.support.meshes.on_broker import decisions
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, mesh_file, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -10,9 +10,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from streams.bus.connection import consumer_settings
 from streams.bus.provision import provision
-from tests.support.acting import Actor
-from tests.support.kafka import PATIENCE, until
-from tests.support.users import Users, add_user, secure_mesh_file
+from tests.support.brokers.acting import Actor
+from tests.support.brokers.topics import PATIENCE, until
+from tests.support.brokers.users import Users, add_user, secure_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

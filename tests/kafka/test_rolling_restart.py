@@ -4,7 +4,7 @@ import pytest
 
 from tests.kafka.test_equality import SIMULATED, equal
 from tests.kafka.test_lives import last_round
-from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

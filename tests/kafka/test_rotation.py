@@ -11,11 +11,11 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.folder import certify
 from tests.kafka.test_equality import equal
 from tests.kafka.test_rolling_restart import begun, each_round_of_each_node, restarted
-from tests.support.brokers import Client
-from tests.support.kafka import fresh_topics, until
-from tests.support.processes import LiveMesh, released_in_memory
-from tests.support.small_mesh import small_mesh_file
-from tests.support.users import add_user, allow, rule
+from tests.support.brokers.development import Client
+from tests.support.brokers.topics import fresh_topics, until
+from tests.support.brokers.users import add_user, allow, rule
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.processes import LiveMesh
-from tests.support.runbooks import COMMANDS
-from tests.support.small_mesh import small_mesh_file
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh
+from tests.support.published.pages import COMMANDS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -12,9 +12,9 @@ from streams.bus.logs import reach
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.folder import CONTROLLER
-from tests.support.brokers import Client, started
-from tests.support.commands import Commands
-from tests.support.users import add_user, allow, rule
+from tests.support.brokers.development import Client, started
+from tests.support.brokers.users import add_user, allow, rule
+from tests.support.processes.in_process import Commands
 
 pytestmark = pytest.mark.kafka
 

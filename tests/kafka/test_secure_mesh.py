@@ -10,9 +10,9 @@ from streams.bus.rights import scheduler as planner
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.kafka.test_equality import equal
-from tests.support.kafka import until
-from tests.support.processes import LiveMesh, released_in_memory
-from tests.support.users import Users, reads, secure_mesh_file
+from tests.support.brokers.topics import until
+from tests.support.brokers.users import Users, reads, secure_mesh_file
+from tests.support.processes.mesh import LiveMesh, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

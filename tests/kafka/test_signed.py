@@ -22,13 +22,13 @@ from streams.codec import (
 )
 from streams.codec.envelope import PLAIN
 from tests.kafka.test_forgetful_broker import stepped
-from tests.support.brokers import free_ports
-from tests.support.commands import Commands
-from tests.support.kafka import PATIENCE
-from tests.support.metrics import refused_by
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.signed_meshes import PLANNER, signed_file, signing
-from tests.support.signing import private
+from tests.support.brokers.development import free_ports
+from tests.support.brokers.topics import PATIENCE
+from tests.support.meshes.keys import private
+from tests.support.meshes.signed import PLANNER, signed_file, signing
+from tests.support.nodes.metrics import refused_by
+from tests.support.processes.in_process import Commands
+from tests.support.processes.mesh import LiveMesh, wait_until
 from topology.plans import Heartbeat, Plan
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.kafka.test_equality import WAITING, equal
-from tests.support.feeding import stored
-from tests.support.kafka import connection
-from tests.support.processes import LiveMesh, released_in_memory
-from tests.support.reuters import texts
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.topics import connection
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.reuters import texts
+from tests.support.processes.mesh import LiveMesh, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

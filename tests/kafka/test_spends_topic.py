@@ -15,8 +15,8 @@ from streams.bus.logs import Logs
 from streams.bus.topic_specs import MIB, data_specs
 from streams.codec.topics import DataTopics
 from streams.state.spends_topic import SpendsBus, SpendsTopic
-from tests.support.kafka import connection, until
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.topics import connection, until
+from tests.support.meshes.files import changed, loaded
 
 pytestmark = pytest.mark.kafka
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.kafka.test_equality import SIMULATED, equal
-from tests.support.forgetting import Released, ended, stepped
-from tests.support.processes import LiveMesh, released_in_memory, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.forgetting import Released, ended, stepped
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -11,10 +11,10 @@ from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog, messages
 from streams.codec import encode_heartbeat
 from tests.kafka.test_forgetful_broker import stepped
-from tests.support.kafka import bus_of, connection
-from tests.support.process import Process
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import bus_of, connection
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

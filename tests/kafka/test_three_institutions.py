@@ -13,11 +13,11 @@ from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import read_yaml
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
-from tests.support.exports import IMAGE
-from tests.support.feeding import stored
-from tests.support.processes import released, released_in_memory
-from tests.support.sites import INCOME, Site, admin, finish, login, own_part
-from tests.support.users import reads
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.users import reads
+from tests.support.processes.mesh import released, released_in_memory
+from tests.support.processes.sites import INCOME, Site, admin, finish, login, own_part
+from tests.support.published.exports import IMAGE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

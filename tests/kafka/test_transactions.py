@@ -21,12 +21,12 @@ from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
 from streams.tools.feed.pace import FeedFailed
 from tests.kafka.test_data_stream import committed
-from tests.support.damage import damage
-from tests.support.data_streams import DataTopic, Live, Numbers, live_stream, numbers, running
-from tests.support.feeding import SCHEMA, Feeding, row, rows
-from tests.support.kafka import PATIENCE, connection, until
-from tests.support.processes import LiveMesh, released_in_memory
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.damage import damage
+from tests.support.brokers.data_streams import DataTopic, Live, Numbers, live_stream, numbers, running
+from tests.support.brokers.feeding import SCHEMA, Feeding, row, rows
+from tests.support.brokers.topics import PATIENCE, connection, until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, released_in_memory
 
 pytestmark = pytest.mark.kafka
 

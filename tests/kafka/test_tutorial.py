@@ -3,8 +3,15 @@
 import pytest
 
 from docs.regions.state_folder import is_listed
-from tests.support.page_blocks import LEFT_OUT, Shell, ends_by_itself, is_for_kafka, run_blocks, typed
-from tests.support.pages import ROOT
+from tests.support.published.page_blocks import (
+    LEFT_OUT,
+    Shell,
+    ends_by_itself,
+    is_for_kafka,
+    run_blocks,
+    typed,
+)
+from tests.support.published.pages import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Producer
 
 from streams.bus.topic_specs import mesh_specs
-from tests.support.brokers import Client
-from tests.support.canaries import Canaries, held
-from tests.support.kafka import PATIENCE, connection
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import PATIENT, small_mesh_file
+from tests.support.brokers.development import Client
+from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.meshes.on_broker import PATIENT, small_mesh_file
+from tests.support.oracles.canaries import Canaries, held
+from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -22,12 +22,12 @@ from streams.runtime.process import Stop
 from streams.state.journal_reader import JournalReader
 from streams.status.mesh_status import progress
 from streams.tools.broker import broker as development
-from tests.support.brokers import free_port
-from tests.support.feeding import stored
-from tests.support.kafka import connection
-from tests.support.meshes import changed, written
-from tests.support.process import LONG
-from tests.support.processes import wait_until
+from tests.support.brokers.development import free_port
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.topics import connection
+from tests.support.meshes.files import changed, written
+from tests.support.processes.command import LONG
+from tests.support.processes.mesh import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from streams.state.folder import StateFolder
-from tests.support.meshes import changed, written
-from tests.support.process import LONG, PROGRAM, Process
-from tests.support.processes import wait_until
+from tests.support.meshes.files import changed, written
+from tests.support.processes.command import LONG, PROGRAM, Process
+from tests.support.processes.mesh import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ import signal
 import pytest
 
 from streams.status.account import ChargeCount, public_charge_counts
-from tests.support.brokers import started
-from tests.support.processes import LiveMesh, wait_until
-from tests.support.small_mesh import small_mesh_file
-from tests.support.terminal import Terminal
+from tests.support.brokers.development import started
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
+from tests.support.processes.terminal import Terminal
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

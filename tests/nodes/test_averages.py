@@ -10,7 +10,7 @@ from nodes.machine.events import BeforeStep, Decided, Journal
 from nodes.privacy.reveal import opened
 from nodes.protocol import DeadlinePassed
 from nodes.values import averaged
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     end,
     feed,
     machine,

@@ -2,7 +2,7 @@
 
 from nodes.machine.events import Decided, Notice
 from nodes.protocol import Noticed
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     HORIZON,
     feed,
     machine,

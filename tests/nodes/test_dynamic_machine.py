@@ -15,7 +15,7 @@ from nodes.machine.events import Decided, Journal, Notice, PlanArrived
 from nodes.privacy.unprotected import Unprotected
 from nodes.protocol import DeadlinePassed, Noticed
 from nodes.step_sizes import Constant
-from tests.support.machines import feed, machine, of, plan, release, slot, started
+from tests.support.nodes.machines import feed, machine, of, plan, release, slot, started
 
 PERIOD = 0.5
 FAR = np.array([100.0, 50.0])

@@ -20,7 +20,7 @@ from streams.mesh.settings.algorithm import (
 )
 from streams.mesh.settings.mesh import GraphSettings
 from streams.mesh.settings.privacy import PrivacySettings
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 from topology.graph import erdos_renyi, from_edges, star
 from topology.keyed import generator
 from topology.weights import metropolis, permutations

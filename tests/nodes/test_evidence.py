@@ -6,7 +6,7 @@ import pytest
 from nodes.machine.events import Decided, Evidence, Journal, Notice, SendHeartbeat
 from nodes.machine.history import MOST_ACCUSED
 from nodes.protocol import Noticed
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     HORIZON,
     INSTANCES,
     THIRD,

@@ -9,7 +9,7 @@ from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.accounting.schedule import GrowingEpsilon
 from nodes.machine.events import Journal, OpenSlot, Started
-from tests.support.machines import feed, learner, machine, of, plans, started
+from tests.support.nodes.machines import feed, learner, machine, of, plans, started
 
 
 @pytest.mark.parametrize(("from_end", "position"), [(False, ()), (True, None)])

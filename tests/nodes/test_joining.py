@@ -8,7 +8,7 @@ from nodes.machine.events import Decided, Journal, Notice, OpenSlot, PlanArrived
 from nodes.machine.history import MOST_READ_AGAIN, History
 from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline
 from nodes.values import Release
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     HORIZON,
     INSTANCES,
     end,

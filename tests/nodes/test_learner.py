@@ -9,7 +9,7 @@ from nodes.privacy.mechanism import Privatised
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.values import Consensus, Decision, Observations, Release
-from tests.support.machines import learner
+from tests.support.nodes.machines import learner
 
 Z = np.array([1.0, 2.0])
 

@@ -4,7 +4,7 @@ import pytest
 
 from nodes.machine.events import LeaveAsked, PlanArrived, SendHeartbeat, SendRelease, Started
 from nodes.protocol import Halt
-from tests.support.machines import feed, learner, machine, of, plan, plans, run_rounds, started
+from tests.support.nodes.machines import feed, learner, machine, of, plan, plans, run_rounds, started
 
 
 def test_it_says_so_at_once_and_halts_when_no_plan_names_it():

@@ -19,7 +19,7 @@ from nodes.machine.events import (
 )
 from nodes.privacy.reveal import opened
 from nodes.protocol import DeadlinePassed, Halt, Misused, Noticed, StartDeadline, Stepped
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     HORIZON,
     INSTANCES,
     THIRD,

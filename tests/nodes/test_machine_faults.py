@@ -6,7 +6,7 @@ import pytest
 from nodes.machine.events import Journal, Scored, SendHeartbeat, Started
 from nodes.privacy.reveal import opened
 from nodes.protocol import Misused
-from tests.support.machines import (
+from tests.support.nodes.machines import (
     feed,
     learner,
     machine,

@@ -7,7 +7,7 @@ from nodes.machine import phases
 from nodes.machine.events import Journal, Notice, PlanArrived, Started
 from nodes.machine.phases import ACTIONS, TRANSITIONS, Phase, phase_of
 from nodes.protocol import DeadlinePassed, Noticed
-from tests.support.machines import HORIZON, end, machine, neighbours, of, plan, slot
+from tests.support.nodes.machines import HORIZON, end, machine, neighbours, of, plan, slot
 
 HALVES = dict.fromkeys(("bc", "cb", "ba", "ca"), 0.5)
 PLANS = {"plan": {}, "listen": {"listeners": ("a",), "edges": HALVES}, "without": {"names": "bc"}}

@@ -9,7 +9,7 @@ from nodes.machine.history import MOST_ACCUSED, MOST_READ_AGAIN, InEdge
 from nodes.machine.journal import ReleaseMessage
 from nodes.protocol import Noticed
 from nodes.values import Release
-from tests.support.machines import INSTANCES, feed, machine, of, plans, release, slot, started
+from tests.support.nodes.machines import INSTANCES, feed, machine, of, plans, release, slot, started
 
 LIE = (9.0, 9.0)
 MOST = 30

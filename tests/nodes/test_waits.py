@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.machines import feed, machine, plans, release, slot, started
+from tests.support.nodes.machines import feed, machine, plans, release, slot, started
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from streams.bus.memory import Faults
 from streams.local.memory_node import MemoryNode
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
+from tests.support.meshes.files import changed, counted_ids, ignore, loaded, releases
 
 PRIVACY = {"mechanism": "gaussian-bisr", "bands": 4, "delta": 1e-6, "epsilon": 1}
 

@@ -22,9 +22,9 @@ from nodes.values import Release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.state.folder import JournalError
-from tests.support.canaries import Canaries
-from tests.support.meshes import changed, loaded
-from tests.support.metrics import metrics
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.metrics import metrics
+from tests.support.oracles.canaries import Canaries
 
 ROUNDS = 24
 SCHEMA = {

@@ -13,7 +13,7 @@ from streams.bus.mesh_log import MeshLog
 from streams.codec import Reason
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, ignore, loaded
+from tests.support.meshes.files import changed, counted_ids, ignore, loaded
 from topology.scheduler import Refusal
 from topology.slot_clock import SlotClock
 

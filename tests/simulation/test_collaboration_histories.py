@@ -13,7 +13,7 @@ from streams.collaboration import owner as owner_role
 from streams.runtime.runner import Runner
 from streams.simulation.collaboration import CollaborationStage, PartyKind
 from streams.simulation.search import run, search, shrunk
-from tests.support.collaborations import write, written
+from tests.support.collaborations.folders import write, written
 
 MOST = 100
 """Histories in which a planted bug is found."""

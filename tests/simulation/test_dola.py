@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from nodes.privacy.exact import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 NODES, D, H, RECORDS = list("abcd"), 3, 5, 33
 RADIUS, ETA, STEP, THETA = 0.8, 0.3, 0.6, 0.7

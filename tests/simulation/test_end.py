@@ -6,7 +6,7 @@ from streams.bus.mesh_log import MeshLog
 from streams.live.scheduler_process import RunEnd
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, loaded, until
+from tests.support.meshes.files import changed, counted_ids, loaded, until
 
 
 @pytest.fixture

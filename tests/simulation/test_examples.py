@@ -7,7 +7,7 @@ from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.mesh.file import load
 from streams.records.sources import held_out
-from tests.support.examples import EACH, MESHES, ROUNDS, example
+from tests.support.meshes.examples import EACH, MESHES, ROUNDS, example
 
 
 @pytest.mark.parametrize("name", EACH)

@@ -7,7 +7,7 @@ import pytest
 
 from nodes.machine.events import Notice
 from tests.simulation.test_absence import TIMES, Watched
-from tests.support.meshes import changed, lie, loaded, releases
+from tests.support.meshes.files import changed, lie, loaded, releases
 
 
 @pytest.fixture(params=["edges", "outbox"])

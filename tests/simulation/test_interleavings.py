@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from streams.bus.memory import Faults
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
+from tests.support.meshes.files import changed, counted_ids, ignore, loaded, releases
 
 NAMES = "abcd"
 EDGES = [f"tracking.run-1.edge.{source}.{target}" for source, target in ("ab", "ba", "bc", "cd", "da", "ad")]

@@ -14,7 +14,7 @@ from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.runtime.process import Unmendable
 from streams.state.memory_journal import MemoryJournal
-from tests.support.meshes import changed, counted_ids, loaded, until
+from tests.support.meshes.files import changed, counted_ids, loaded, until
 
 SIX, EIGHT, FIVE = "abcdef", "abcdefgh", "abdef"
 TIMES = {"round_timeout": 5.0, "silence": 10.0}

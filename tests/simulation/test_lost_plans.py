@@ -11,7 +11,7 @@ from nodes.machine.events import Notice
 from streams.bus.memory import Faults
 from streams.local.mesh import MemoryScheduler
 from tests.simulation.test_recovery import Mesh
-from tests.support.meshes import changed, loaded, releases
+from tests.support.meshes.files import changed, loaded, releases
 
 ROUNDS = 100
 NAMES = "abcd"

@@ -16,10 +16,10 @@ from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.runtime.floods import MOST
 from tests.simulation.test_absence import TIMES
 from tests.simulation.test_signed import Signed
-from tests.support.malformed import decoders, holds_releases, misplaced, variants
-from tests.support.meshes import changed, ignore, loaded
-from tests.support.metrics import metrics, shown
-from tests.support.signing import PLANNER, envelope, signed
+from tests.support.meshes.files import changed, ignore, loaded
+from tests.support.meshes.keys import PLANNER, envelope, signed
+from tests.support.nodes.metrics import metrics, shown
+from tests.support.oracles.malformed import decoders, holds_releases, misplaced, variants
 from topology.scheduler import Refusal
 
 VARIANTS = 1000

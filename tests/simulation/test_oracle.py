@@ -1,6 +1,6 @@
 """A whole mesh against the formulas: every release and every decision, in loops over nodes and coordinates.
 
-The reference (tests/support/oracle.py) reads the mesh file's tree, the records and the plans on the bus.
+The reference (tests/support/oracles/algorithms.py) reads the mesh file, the records and the plans on the bus.
 """
 
 import itertools
@@ -14,8 +14,8 @@ from nodes.protocol import Stepped
 from streams.codec import decode_plans
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, loaded, releases
-from tests.support.oracle import Reference
+from tests.support.meshes.files import changed, loaded, releases
+from tests.support.oracles.algorithms import Reference
 
 ROUNDS = 6
 EXACT, SOLVED = 1e-12, 1e-8

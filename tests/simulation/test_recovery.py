@@ -16,7 +16,7 @@ from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, loaded, releases
+from tests.support.meshes.files import changed, counted_ids, loaded, releases
 
 ROUNDS = 30
 NAMES = "abcd"

@@ -2,7 +2,7 @@
 
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, ignore, loaded
+from tests.support.meshes.files import changed, ignore, loaded
 
 
 def last_records(file, rounds, state=None):

@@ -10,7 +10,7 @@ from nodes.decimals import rounded_up
 from streams.bus.memory import Faults
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.mesh import Mesh
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 def histories(folder, faults=None, **privacy):

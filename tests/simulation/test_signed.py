@@ -22,8 +22,8 @@ from streams.codec import (
 from streams.codec.envelope import PLAIN, Envelope
 from streams.local.mesh import MemoryScheduler
 from tests.simulation.test_absence import TIMES, Watched
-from tests.support.meshes import changed, loaded
-from tests.support.signing import PLANNER, envelope, private, signed, signing
+from tests.support.meshes.files import changed, loaded
+from tests.support.meshes.keys import PLANNER, envelope, private, signed, signing
 from topology.plans import Heartbeat, Plan
 
 ROUNDS = 60

@@ -20,7 +20,7 @@ from streams.simulation.link import Link
 from streams.simulation.search import MeshStage, SearchOutcome, run, search, shrunk
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 MESH = Path(__file__).parent / "mesh.yaml"
 MANY = 100

@@ -27,10 +27,10 @@ from streams.mesh.settings.schema import LibsvmSettings
 from streams.records.observed import observed
 from streams.records.sources import held_out
 from streams.records.sparse import LibsvmDecoder
-from tests.support.meshes import loaded
-from tests.support.oracle import alpha, gradient, grid_of, held, size
-from tests.support.reuters import real, stand_in, texts
-from tests.support.sparse_meshes import MESH
+from tests.support.meshes.files import loaded
+from tests.support.meshes.reuters import real, stand_in, texts
+from tests.support.meshes.sparse import MESH
+from tests.support.oracles.algorithms import alpha, gradient, grid_of, held, size
 
 ROUNDS, NODES, D = 8, "abc", 7
 THIRD = 1 / 3  # a ring of three, Metropolis

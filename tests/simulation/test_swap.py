@@ -14,8 +14,8 @@ from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.records.record import RawRecord
-from tests.support.meshes import changed, counted_ids, loaded
-from tests.support.metrics import metrics, private, shown
+from tests.support.meshes.files import changed, counted_ids, loaded
+from tests.support.nodes.metrics import metrics, private, shown
 
 CHANGED = 6  # the slot of the changed record
 CONTENTS = {

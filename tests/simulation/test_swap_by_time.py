@@ -14,7 +14,7 @@ from nodes.privacy.reveal import opened
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 from tests.simulation.test_swap import shared
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 ROUNDS, START, PERIOD = 10, 1000.0, 10.0
 SLOTS = {"by": "time", "start": START, "period": PERIOD, "size": 2, "grace": 3.0}

@@ -4,8 +4,8 @@ import pytest
 
 from streams.records.record import RawRecord
 from tests.simulation.test_swap import CHANGED, shared
-from tests.support.meshes import loaded
-from tests.support.sources import ALL_KINDS, SCHEMA, SPARSE, mesh_of, own_module, timed_mesh
+from tests.support.meshes.files import loaded
+from tests.support.meshes.sources import ALL_KINDS, SCHEMA, SPARSE, mesh_of, own_module, timed_mesh
 
 MIB = 1 << 20
 UNUSED = b", ".join(b'"key %d": [1, 2, {"more": null}]' % k for k in range(MIB // 32))

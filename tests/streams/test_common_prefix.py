@@ -12,9 +12,9 @@ from streams.state.folder import StateFolder
 from streams.state.spends import keep_spends, put_aside
 from streams.tools.up import programs
 from streams.tools.up.programs import Options
-from tests.support.accounts import journal, record
-from tests.support.meshes import changed, loaded
-from tests.support.spends import earlier_spends
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.accounts import journal, record
+from tests.support.nodes.spends import earlier_spends
 
 NODES = ["n1", "n10", "n1-0", "n", "feed-n1", "node-n1", "scheduler"]
 

@@ -15,8 +15,8 @@ from streams.cli.orderly_end import OrderlyEnd
 from streams.mesh.user_code import UserCode, interrupted
 from streams.runtime.process import INTERRUPTED, ProcessStopped, Stop
 from streams.tools.feed.pace import Interruptible
-from tests.support.commands import Commands
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
+from tests.support.processes.in_process import Commands
 
 NUMBERS = count()
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

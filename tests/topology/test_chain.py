@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.scheduling import FULL, plan
+from tests.support.nodes.scheduling import FULL, plan
 from topology.plans import NOTHING, Chain, PlanRecord, after, valid_records
 
 OURS = [plan(round, round - 1, FULL) for round in range(1, 10)]

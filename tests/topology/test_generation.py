@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.scheduling import FULL, Mesh, beat, plan, record, settings
+from tests.support.nodes.scheduling import FULL, Mesh, beat, plan, record, settings
 from topology.plans import after
 from topology.scheduler import PlansRead, SchedulerMachine, SchedulerStarted
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.scheduling import Mesh, beat
+from tests.support.nodes.scheduling import Mesh, beat
 from topology.lag import Lag, LagLimits
 from topology.scheduler import HeartbeatRead, LeftOut, Refusal, Ticked
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
+from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
 from topology.plans import Member, after
 from topology.progress import MOST
 from topology.scheduler import PlansRead, Refusal, SchedulerMachine, SchedulerStarted, Ticked

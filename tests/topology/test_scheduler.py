@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
+from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
 from topology.graph import complete, ring
 from topology.plans import Plan, after
 from topology.scheduler import (

@@ -2,7 +2,7 @@
 
 import pickle
 
-from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
+from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan
 from topology.graph import from_edges
 from topology.plans import Member
 from topology.scheduler import (

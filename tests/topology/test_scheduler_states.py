@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.support.scheduler_model import HORIZON, Node, Sent, View, says, valid
+from tests.support.oracles.scheduler_model import HORIZON, Node, Sent, View, says, valid
 from topology.graph import ring
 from topology.plans import Chain, Heartbeat, Plan, after, valid_records
 from topology.scheduler import (

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
+from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan
 from topology.planning import end_plan
 from topology.plans import Member, after
 from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, RecordsRefused, Refusal, Ticked

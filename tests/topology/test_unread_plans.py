@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.scheduling import ABC, Mesh, beat
+from tests.support.nodes.scheduling import ABC, Mesh, beat
 from topology.plans import after
 from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, Ticked
 

@@ -21,7 +21,7 @@ from nodes.collaboration.messages import Query, RecordSet
 from nodes.collaboration.owner import OwnerMachine, digest
 from nodes.privacy.exact import SimulatedSampler
 from nodes.protocol import Halt, Identity, Misused, Noticed
-from tests.support.star import QUERIES, D, mechanism, own_set, summed
+from tests.support.collaborations.star import QUERIES, D, mechanism, own_set, summed
 
 
 class Counted(SimulatedSampler):

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.star import QUERIES, SIZES, Star, mechanism
+from tests.support.collaborations.star import QUERIES, SIZES, Star, mechanism
 
 PLAIN = Star().run()
 

@@ -14,7 +14,7 @@ from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.values import FloatArray
-from tests.support.gaussian_noise import Floats, Little, Much, Scaled, Shifted, Silent, has_scale
+from tests.support.oracles.gaussian_noise import Floats, Little, Much, Scaled, Shifted, Silent, has_scale
 
 THETA, DELTA = 0.5, 1e-6
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nodes.privacy import exact
 from nodes.privacy.exact import MOST, entropy, gaussian, laplace
-from tests.support.samplers import (
+from tests.support.oracles.samplers import (
     Planted,
     opendp_gaussian,
     opendp_laplace,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.privacy.exact import EndlessNumber, exp_minus
-from tests.support.samplers import Planted, unlikely
+from tests.support.oracles.samplers import Planted, unlikely
 
 
 def exactly(x: Fraction) -> Decimal:

@@ -16,7 +16,7 @@ from nodes.privacy.mechanism import Privatised
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.values import FloatArray, Release
-from tests.support.gaussian_noise import Floats, Little, Much, Shifted, Silent, has_scale
+from tests.support.oracles.gaussian_noise import Floats, Little, Much, Shifted, Silent, has_scale
 
 THETA, DELTA = 0.5, 1e-6
 

@@ -10,7 +10,7 @@ import pytest
 from nodes.decimals import rounded_up
 from nodes.privacy.exact import ExactSampler, SamplerError, SimulatedSampler
 from nodes.privacy.l2_sphere import directions
-from tests.support.samplers import opendp_laplace
+from tests.support.oracles.samplers import opendp_laplace
 
 SCALE = 2.0**31
 ZEROS = np.zeros(3, dtype=np.int64)

@@ -16,7 +16,7 @@ from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism
 from nodes.privacy.reveal import opened
 from nodes.sparse import SparseRows
-from tests.support.gaussian_noise import has_scale
+from tests.support.oracles.gaussian_noise import has_scale
 
 NAMES = ("laplace", "gaussian")
 

@@ -9,7 +9,7 @@ from nodes.decimals import decimal
 from nodes.privacy.exact import MOST, ExactSampler, SamplerError, SimulatedSampler, entropy
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.ranges import RANGE
-from tests.support.samplers import opendp_laplace
+from tests.support.oracles.samplers import opendp_laplace
 
 SCALE = 2.0**31
 

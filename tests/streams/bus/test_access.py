@@ -7,7 +7,7 @@ import pytest
 from streams.bus.rights import Rule, data_users, mesh_users, node_on_mesh, rules, scheduler
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 READ, WRITE, BOTH = ("Read",), ("Write",), ("Read", "Write")
 ALIKE = ["n1", "n10", "n1-0", "n", "edge", "progress"]

@@ -23,8 +23,8 @@ from streams.codec import Refused, decode_query, encode_query, encode_response
 from streams.mesh.collaboration import Wire
 from streams.mesh.file import MeshFileError, load, load_collaboration
 from tests.streams.bus.test_access import allowed, needed
-from tests.support.collaboration_files import OWNERS, collaboration_file
-from tests.support.meshes import changed, loaded
+from tests.support.collaborations.files import OWNERS, collaboration_file
+from tests.support.meshes.files import changed, loaded
 
 LIFE = "5a" * 16
 

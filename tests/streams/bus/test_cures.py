@@ -10,8 +10,8 @@ from streams.bus.errors import OUTSIDE, PASSING, UNREADABLE, Cure, cure
 from streams.bus.logs import Logs
 from streams.bus.reader import ALL, KafkaReader
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.support.kafka import until
-from tests.support.scripted import Said, ScriptedConsumer
+from tests.support.brokers.scripted import Said, ScriptedConsumer
+from tests.support.brokers.topics import until
 
 CODES = {
     name: code

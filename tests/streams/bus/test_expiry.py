@@ -9,9 +9,9 @@ import pytest
 from streams.bus.diagnosis import Expiry
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.metrics.endpoint import Endpoint
-from tests.support.brokers import free_port
-from tests.support.certificates import Authority
-from tests.support.metrics import metrics
+from tests.support.brokers.certificates import Authority
+from tests.support.brokers.development import free_port
+from tests.support.nodes.metrics import metrics
 
 
 @pytest.fixture

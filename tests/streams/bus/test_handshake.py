@@ -7,7 +7,7 @@ import pytest
 from streams.bus.bus import Denied, Unreachable
 from streams.bus.logs import reach
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.support.certificates import Authority, tls_server
+from tests.support.brokers.certificates import Authority, tls_server
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 

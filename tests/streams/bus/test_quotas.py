@@ -12,7 +12,7 @@ from streams.bus.rights import (
     rounds_per_second,
 )
 from streams.bus.topic_specs import sizes
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 MILLION = 1_000_000
 

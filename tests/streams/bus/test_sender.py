@@ -10,7 +10,7 @@ from streams.bus.reader import KafkaReader
 from streams.bus.sender import Sender
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import BEGINS_AGAIN, unreadable
-from tests.support.brokers import free_port
+from tests.support.brokers.development import free_port
 
 FATAL = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "sequence desynchronization", fatal=True)
 

@@ -29,7 +29,7 @@ from streams.codec import (
 )
 from streams.codec.topics import LONGEST_TOPIC, MeshTopics
 from streams.mesh.mesh import Mesh
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 from topology.plans import Heartbeat, Member, Plan
 
 DIGEST = bytes(16)

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.commands import MESH, Commands
+from tests.support.processes.in_process import MESH, Commands
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from nodes.privacy.exact import ExactSampler
 from streams.mesh import collaboration
 from streams.mesh import mesh as mesh_module
 from tests.streams.cli.test_plan import change, facts
-from tests.support.collaborations import write
+from tests.support.collaborations.folders import write
 
 EASY = ("--draws", 2000, "--confidence", 0.9999)
 

@@ -13,7 +13,7 @@ from streams.state.folder import JournalError, StateFolder
 from streams.state.spends import keep_spends
 from streams.status.account import ChargeCount, account
 from streams.terminal.spending import facts
-from tests.support.accounts import journal, mesh_file, record
+from tests.support.nodes.accounts import journal, mesh_file, record
 
 ALL = "abcd"
 

@@ -12,8 +12,8 @@ from streams.cli.command_line import app
 from streams.mesh.file import load
 from streams.runtime.process import Stop
 from streams.tools.up.programs import Options, feeders, nodes, scheduler
-from tests.support.exports import IMAGE
-from tests.support.meshes import changed
+from tests.support.meshes.files import changed
+from tests.support.published.exports import IMAGE
 
 NUMBERS = count()
 CODE = """

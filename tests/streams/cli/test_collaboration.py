@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.collaborations import write
+from tests.support.collaborations.folders import write
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.collaboration_files import collaboration_file
+from tests.support.collaborations.files import collaboration_file
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.streams.cli.test_model import score_lines, table
-from tests.support.sources import write_parquet
+from tests.support.meshes.sources import write_parquet
 
 SCHEMA = {
     "features": {

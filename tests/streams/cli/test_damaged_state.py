@@ -6,8 +6,8 @@ import json
 import pytest
 import yaml
 
-from tests.support import disk
-from tests.support.commands import MESH as SIMULATED
+from tests.support.nodes import disk
+from tests.support.processes.in_process import MESH as SIMULATED
 
 MESH = SIMULATED.replace("noise: simulated", "noise: exact")
 COMMANDS = {

@@ -7,8 +7,8 @@ import pytest
 from streams.bus.bus import Stored
 from streams.cli import deadletters
 from streams.codec import Reason, Refused, encode_dead_letter
-from tests.support.collaboration_files import collaboration_file
-from tests.support.meshes import changed, written
+from tests.support.collaborations.files import collaboration_file
+from tests.support.meshes.files import changed, written
 
 BROKERS = {"mesh": {"servers": "one:9092"}, "data": {"servers": "two:9092"}}
 NO_LETTERS = [

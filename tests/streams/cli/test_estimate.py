@@ -8,7 +8,7 @@ import yaml
 from streams.mesh.file import load
 from streams.tools.tuning import estimate as estimates
 from streams.tools.tuning.estimate import estimate
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 SCHEMA = {
     "features": {"age": {"bounds": [17, 90]}, "job": {"categories": ["clerk", "farmer"]}, "debt": "number"},

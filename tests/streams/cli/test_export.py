@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.exports import IMAGE, SECURED
+from tests.support.published.exports import IMAGE, SECURED
 
 ASKED = ("export", "kubernetes", "mesh.yaml", "--output", "out", "--image", IMAGE)
 

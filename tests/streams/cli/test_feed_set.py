@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.support.collaborations import write
+from tests.support.collaborations.folders import write
 
 
 @pytest.fixture

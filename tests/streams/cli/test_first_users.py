@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.first_users import OPEN, PRIVATE, payments, readings
+from tests.support.meshes.first_users import OPEN, PRIVATE, payments, readings
 
 
 def held_out(folder):

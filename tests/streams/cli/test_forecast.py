@@ -11,7 +11,7 @@ from streams.cli.forecast import facts, verdicts
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load_any
 from streams.tools.tuning.forecasting import WIDTH, constants_of, forecast_with
-from tests.support.commands import MESH
+from tests.support.processes.in_process import MESH
 
 LENDING = """\
 mesh:

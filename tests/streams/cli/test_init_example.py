@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.examples import COLLABORATIONS, MESHES, NAMES, example
+from tests.support.meshes.examples import COLLABORATIONS, MESHES, NAMES, example
 
 
 def test_the_list_names_every_example_with_a_sentence(call):

@@ -8,8 +8,8 @@ from typer.main import get_command
 from streams.cli.command_line import COMMANDS, app
 from streams.mesh.file import COLLABORATION, KINDS, NODES, MeshFileError, load, load_collaboration
 from streams.mesh.kind import LazyFunction
-from tests.support.collaboration_files import collaboration_file
-from tests.support.commands import MESH
+from tests.support.collaborations.files import collaboration_file
+from tests.support.processes.in_process import MESH
 
 VALUES = {"image": "mirrormesh@sha256:" + 64 * "0"}
 """Values of options that are looked at before the mesh file; others take any."""

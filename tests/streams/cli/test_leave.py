@@ -3,7 +3,7 @@
 import pytest
 
 from streams.state.leaving import read_wish, write_wish
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from tests.support.examples import EACH, ROUNDS, example
+from tests.support.meshes.examples import EACH, ROUNDS, example
 
 CLASSES = ["oak", "ash, or elm", "7"]
 OWN = """

@@ -7,7 +7,7 @@ from streams.cli.node import nodes_of, part
 from streams.live.node_process import NodeProcess, check_shared
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import MeshFileError, UsageError
-from tests.support.meshes import changed, loaded, written
+from tests.support.meshes.files import changed, loaded, written
 
 NAMES = tuple("abcdefg")
 

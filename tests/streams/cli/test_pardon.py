@@ -6,7 +6,7 @@ from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.mesh.file import load
 from streams.state.journal import open_journal
-from tests.support.meshes import changed, counted_ids, ignore, lie, written
+from tests.support.meshes.files import changed, counted_ids, ignore, lie, written
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.sources import write_parquet
+from tests.support.meshes.sources import write_parquet
 
 ROUNDS = 4
 MESH = """

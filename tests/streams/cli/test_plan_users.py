@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from tests.support.certificates import Authority
-from tests.support.commands import MESH, Commands
+from tests.support.brokers.certificates import Authority
+from tests.support.processes.in_process import MESH, Commands
 
 WARNING = "the file names no users: anyone who reaches mesh:9092 can forge heartbeats, plans and releases"
 SHARED = "a, b of bank share the user bank: each can forge what the others send"

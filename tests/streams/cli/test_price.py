@@ -13,7 +13,7 @@ from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends
 from tests.streams.cli.test_run_state import going_on, tree_of
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.commands import MESH, Commands
+from tests.support.processes.in_process import MESH, Commands
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from streams.cli import run as run_module
 from streams.mesh.file import load
 from streams.records import slot_feed
 from streams.state.journal import SqliteJournal
-from tests.support.terminal import pretend
+from tests.support.processes.terminal import pretend
 
 CSV_NODES = """
 nodes:

@@ -14,7 +14,7 @@ from streams.state.data_order import keep_order
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spends import keep_spends, read_spends, write_spends
 from streams.status.account import charge_counts
-from tests.support.meshes import changed, loaded, with_value, written
+from tests.support.meshes.files import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
 HEAD = "x,y,d,at\n"

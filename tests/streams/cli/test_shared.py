@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}}
 SAID = (

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import yaml
 
-from tests.support.reuters import texts
-from tests.support.sparse_meshes import CSR, MESH
+from tests.support.meshes.reuters import texts
+from tests.support.meshes.sparse import CSR, MESH
 
 
 def written(folder, loss=(), **source):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import meshes
+from tests.support.meshes import files as meshes
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ import yaml
 
 from streams.cli.tune import too_small
 from streams.mesh.file import load
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 TRIED = ("--records", 40, "--runs", 1)
 

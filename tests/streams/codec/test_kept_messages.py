@@ -14,7 +14,7 @@ from streams.codec import (
     decode_response,
 )
 from streams.codec.envelope import VERSION
-from tests.support.kept_messages import (
+from tests.support.oracles.kept_messages import (
     ACCUSING,
     BEFORE,
     DIGEST,
@@ -31,7 +31,7 @@ from tests.support.kept_messages import (
 )
 
 OF_VERSIONS = sorted(MESSAGES.glob("version_*"))
-AGAIN = "not released yet: python -m tests.support.kept_messages --again; else: another version"
+AGAIN = "not released yet: python -m tests.support.oracles.kept_messages --again; else: another version"
 every = pytest.mark.parametrize("kept", OF_VERSIONS, ids=lambda folder: folder.name)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streams.codec import Reason, Refused, encode_heartbeat
 from streams.codec.envelope import OVERHEAD, PLAIN, SIGNATURE, SignedEnvelope
-from tests.support.signing import private
+from tests.support.meshes.keys import private
 from topology.plans import Heartbeat
 
 DIGEST = bytes(range(16))

@@ -13,9 +13,9 @@ from streams.runtime.kafka import KafkaProcess
 from streams.runtime.presence import Presence
 from streams.runtime.process import Failed, LogCut, ProcessExit, Stop
 from streams.runtime.runner import Role
-from tests.support.collaboration_files import collaboration_file
-from tests.support.collaborations import Parties, learnt_in_one_process, written
-from tests.support.commands import Commands
+from tests.support.collaborations.files import collaboration_file
+from tests.support.collaborations.folders import Parties, learnt_in_one_process, written
+from tests.support.processes.in_process import Commands
 
 LONGEST = 30.0
 """Seconds after which a process that should have ended is stopped."""

@@ -23,7 +23,7 @@ from streams.records.passes import chunks, passes
 from streams.records.sources import held_out
 from streams.state.folder import JournalError
 from streams.state.owner_journal import OwnerJournal
-from tests.support.collaborations import write, written
+from tests.support.collaborations.folders import write, written
 
 
 def everything(record):

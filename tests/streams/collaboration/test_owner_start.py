@@ -12,7 +12,7 @@ from streams.collaboration.local import CollaborationJournals, LocalCollaboratio
 from streams.collaboration.owner import owner_start
 from streams.mesh.collaboration import Wire
 from streams.runtime.process import Failed
-from tests.support.collaborations import written
+from tests.support.collaborations.folders import written
 
 
 @pytest.fixture

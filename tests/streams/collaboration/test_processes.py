@@ -6,7 +6,7 @@ from streams.collaboration.processes import OwnerProcess, PartyOptions
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop
-from tests.support.collaboration_files import collaboration_file
+from tests.support.collaborations.files import collaboration_file
 
 
 def test_a_set_of_another_size_is_refused_before_a_journal_is_made_that_a_mended_file_would_not_fit(tmp_path):

@@ -15,8 +15,8 @@ from streams.mesh.collaboration import Wire
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration, party_envelope
 from streams.mesh.settings.keys import public_of
-from tests.support.collaborations import Parties, learnt_in_one_process, write
-from tests.support.signing import private, write_private_key
+from tests.support.collaborations.folders import Parties, learnt_in_one_process, write
+from tests.support.meshes.keys import private, write_private_key
 
 NAMES = ("l", "a", "b", "c")
 

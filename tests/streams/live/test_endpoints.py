@@ -13,9 +13,9 @@ from streams.live.serving import Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.runtime.process import ProcessStopped, Stop
-from tests.support.brokers import free_port, free_ports
-from tests.support.meshes import changed, loaded
-from tests.support.metrics import metrics, scraped
+from tests.support.brokers.development import free_port, free_ports
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.metrics import metrics, scraped
 
 
 def served(shared, private):

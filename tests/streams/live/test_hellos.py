@@ -10,7 +10,7 @@ from streams.live.node_role import NodeRole
 from streams.local.run import mesh_parts
 from streams.runtime.actions import at_once
 from streams.state.memory_journal import MemoryJournal
-from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.meshes.files import changed, counted_ids, loaded
 from topology.plans import Heartbeat
 
 

@@ -16,8 +16,8 @@ from streams.runtime.process import Failed
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalLocked, locked
 from tests.streams.live.test_endpoints import not_ready
-from tests.support.brokers import free_ports
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.development import free_ports
+from tests.support.meshes.files import changed, loaded
 
 NAMES = ("a", "b", "c")
 

@@ -11,7 +11,7 @@ from streams.local.run import mesh_parts
 from streams.runtime.actions import at_once, in_memory
 from streams.runtime.runner import Runner
 from streams.state.memory_journal import MemoryJournal
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 GARBAGE = b"\x01\x01" + b"\xff" * 40
 

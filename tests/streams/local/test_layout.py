@@ -6,7 +6,7 @@ from nodes.machine.events import Decided
 from streams.bus.memory import Faults
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, loaded, releases
+from tests.support.meshes.files import changed, counted_ids, loaded, releases
 
 TOPOLOGIES = {
     "ring": {"graph": "ring"},

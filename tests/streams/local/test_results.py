@@ -8,7 +8,7 @@ from streams.local import results as network
 from streams.local.results import save_whole, summarise, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
-from tests.support.commands import MESH
+from tests.support.processes.in_process import MESH
 
 ROUNDS = 40
 

@@ -5,7 +5,7 @@ from streams.local.run import LocalRun, mesh_parts
 from streams.local.tracking import Tracked, distances, tracked, verdict
 from streams.mesh.file import load
 from streams.records.localisation import target_path
-from tests.support.commands import MESH
+from tests.support.processes.in_process import MESH
 
 
 def run_with(name, error):

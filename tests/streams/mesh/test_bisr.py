@@ -9,7 +9,7 @@ from nodes.accounting.releases import BandComposition
 from nodes.privacy.bisr import GaussianBisr
 from streams.mesh.file import MeshFileError
 from streams.terminal.plan_text import facts
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 def meshed(folder, mesh=None, **privacy):

@@ -6,7 +6,7 @@ import yaml
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.streams.mesh.test_mistakes import BASE
-from tests.support.certificates import Authority, encrypted, weak_pair
+from tests.support.brokers.certificates import Authority, encrypted, weak_pair
 
 HUNTER = "hunter2"
 USER = {"username": "ann", "password": HUNTER}

@@ -11,7 +11,7 @@ from streams.mesh.file import MeshFileError, load, load_any
 from streams.mesh.mesh import Mesh
 from streams.records.passes import passes
 from streams.records.sources import held_out, open_source
-from tests.support.examples import COLLABORATIONS, MESHES, NAMES, example
+from tests.support.meshes.examples import COLLABORATIONS, MESHES, NAMES, example
 
 EVERY = {
     "emergency-visits",

@@ -9,7 +9,7 @@ from streams.cli.check import check
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh
 from streams.terminal.plan_text import facts
-from tests.support.meshes import REMOVED, changed, loaded, with_value
+from tests.support.meshes.files import REMOVED, changed, loaded, with_value
 
 MODEL = {"model": "constant-velocity", "dimensions": 2, "period": 0.1}
 MOVING = {

@@ -1,7 +1,7 @@
 import pytest
 
 from streams.mesh.file import MeshFileError, ended_slots, has_ended, refuse_ended
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 START, PERIOD = 1000.0, 10.0
 NONE = "on a broker no record enters a slot any more"

@@ -9,7 +9,7 @@ import pytest
 
 from streams.cli import main
 from streams.mesh.file import MeshFileError, load_any
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
 
 NINES = "[1, 1, 1, 1, 1, 1, 1, 1, 1]"
 BOMB = f"a: &x0 {NINES}\n" + "".join(f"a{k}: &x{k} [{', '.join([f'*x{k - 1}'] * 9)}]\n" for k in range(1, 10))

@@ -6,7 +6,7 @@ import pytest
 
 from streams.mesh.mesh import lag_limits, why_for_ever
 from streams.mesh.settings.mesh import MeshSettings
-from tests.support.meshes import changed
+from tests.support.meshes.files import changed
 from topology.lag import LagLimits
 
 

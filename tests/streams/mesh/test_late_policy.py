@@ -5,7 +5,7 @@ import yaml
 
 from nodes.machine.late import LatePolicy
 from streams.mesh.file import MeshFileError, load
-from tests.support.meshes import changed
+from tests.support.meshes.files import changed
 
 
 def loaded(folder, policy, **mesh):

@@ -16,7 +16,7 @@ from streams.mesh.checks import shared_problems
 from streams.mesh.errors import problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from tests.support.commands import MESH
+from tests.support.processes.in_process import MESH
 
 GAUSSIAN = {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-6, "gradient_bound": 0.5}
 SPHERE = {"mechanism": "l2-sphere", "epsilon": 1, "gradient_bound": 0.5}

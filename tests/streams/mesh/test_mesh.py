@@ -3,7 +3,7 @@
 import pytest
 
 from streams.mesh import mesh
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 @pytest.mark.parametrize(("noise", "built"), [("exact", 1), ("simulated", 3)])

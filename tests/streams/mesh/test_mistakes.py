@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.mesh.file import MeshFileError, load
-from tests.support.meshes import REMOVED, with_value
+from tests.support.meshes.files import REMOVED, with_value
 
 BASE = {
     "mesh": {

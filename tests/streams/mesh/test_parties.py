@@ -3,7 +3,7 @@
 import pytest
 
 from streams.mesh.file import MeshFileError
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 BANKS = {"bank-a": {"nodes": ["a", "b"], "user": "bank-a"}, "bank-c": {"nodes": ["c"]}}
 

@@ -18,8 +18,8 @@ from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.plugins import Code
-from tests.support.commands import Commands
-from tests.support.meshes import changed, loaded, written
+from tests.support.meshes.files import changed, loaded, written
+from tests.support.processes.in_process import Commands
 
 NUMBERS = count()
 LOSS = """

@@ -7,7 +7,7 @@ import pytest
 from nodes.privacy.private import Private
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 MECHANISMS = {
     "laplace": {},

@@ -12,8 +12,8 @@ from streams.live.spend import NodeOptions
 from streams.live.start import NodeStart
 from streams.mesh.file import load
 from streams.state.journal import open_journal
-from tests.support.commands import Commands
-from tests.support.meshes import changed, written
+from tests.support.meshes.files import changed, written
+from tests.support.processes.in_process import Commands
 
 MECHANISMS = {
     "laplace": {},

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from streams.mesh.file import MeshFileError, knows_writers, load, node_envelope, scheduler_envelope
 from streams.terminal.plan_text import user_facts
-from tests.support.commands import Commands
-from tests.support.meshes import changed, with_value
-from tests.support.signing import private, signed
+from tests.support.meshes.files import changed, with_value
+from tests.support.meshes.keys import private, signed
+from tests.support.processes.in_process import Commands
 
 BROKERS = {
     "mesh": {"servers": "one:9092", "signing_key": "a.key"},

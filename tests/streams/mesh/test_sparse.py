@@ -10,8 +10,8 @@ from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import Code
 from streams.mesh.settings.mesh import MeshSettings
-from tests.support.meshes import REMOVED, code_in, with_value, written
-from tests.support.sparse_meshes import CSR, MESH, sparse_mesh
+from tests.support.meshes.files import REMOVED, code_in, with_value, written
+from tests.support.meshes.sparse import CSR, MESH, sparse_mesh
 
 LIBSVM = {"kind": "libsvm", "path": "rows.txt", "label": {"positive": 1}}
 BASE = {"mesh": MESH, "nodes": {"a": {"source": LIBSVM}, "b": {"source": CSR}}}

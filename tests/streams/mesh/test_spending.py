@@ -11,7 +11,7 @@ from nodes.accounting.tight import Tight
 from nodes.privacy.laplace import LaplaceSchedule
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 GROWING = {"total": 10, "rounds": 100, "schedule": "growing"}
 TIGHT = {"epsilon": 5, "delta": 1e-6}

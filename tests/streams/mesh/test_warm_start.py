@@ -8,7 +8,7 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.model_file import Model
 from streams.tools.model.writing import write_model
 from tests.streams.tools.model.test_files import MODEL
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 NEWEST, AVERAGE = [0.5, -0.25], [1 / 3, 0.125]
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from tests.support.machines import learner
-from tests.support.metrics import metrics, shown
+from tests.support.nodes.machines import learner
+from tests.support.nodes.metrics import metrics, shown
 
 SAID = " ".join((Path(__file__).parents[3] / "docs/reference/metrics.md").read_text().split())
 

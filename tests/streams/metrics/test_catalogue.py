@@ -8,9 +8,9 @@ from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from tests.support.machines import learner
-from tests.support.metrics import metrics
-from tests.support.star import mechanism
+from tests.support.collaborations.star import mechanism
+from tests.support.nodes.machines import learner
+from tests.support.nodes.metrics import metrics
 
 OF_A_SCHEDULER = {
     SharedMetric.PLANNED,

@@ -5,7 +5,7 @@ import pytest
 from nodes.collaboration.events import CollaborationNotice
 from nodes.protocol import Noticed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
-from tests.support.collaborations import written
+from tests.support.collaborations.folders import written
 
 
 def value(registry, name, **labels):

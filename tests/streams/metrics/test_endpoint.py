@@ -9,9 +9,9 @@ import pytest
 
 from streams.metrics.endpoint import MOST, Endpoint, NotServed
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from tests.support.brokers import free_port, free_ports
-from tests.support.machines import learner, machine, plans, run_rounds, started
-from tests.support.metrics import metrics, promtool_says, scraped, told
+from tests.support.brokers.development import free_port, free_ports
+from tests.support.nodes.machines import learner, machine, plans, run_rounds, started
+from tests.support.nodes.metrics import metrics, promtool_says, scraped, told
 
 HERE = "127.0.0.1"
 

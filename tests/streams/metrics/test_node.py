@@ -9,8 +9,8 @@ from streams.local.recorder import Recorder
 from streams.local.run import mesh_parts
 from streams.local.tracking import distances
 from streams.records.localisation import target_path
-from tests.support.meshes import changed, loaded
-from tests.support.metrics import metrics, private, shared
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.metrics import metrics, private, shared
 
 
 def test_a_whole_mesh_shows_what_it_did(tmp_path):

@@ -12,8 +12,8 @@ from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.metrics.private import MOST, DataCounts
-from tests.support.machines import learner
-from tests.support.metrics import metrics, private, shown, told
+from tests.support.nodes.machines import learner
+from tests.support.nodes.metrics import metrics, private, shown, told
 
 
 def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1, truth=None):

@@ -5,10 +5,10 @@ from streams.codec import Reason, decode_heartbeat, encode_heartbeat
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from tests.support.machines import plan
-from tests.support.meshes import changed, loaded, until
-from tests.support.metrics import shown
-from tests.support.scheduling import beat
+from tests.support.meshes.files import changed, loaded, until
+from tests.support.nodes.machines import plan
+from tests.support.nodes.metrics import shown
+from tests.support.nodes.scheduling import beat
 from topology.lag import LeftOut
 from topology.scheduler_events import Refusal
 

@@ -10,8 +10,8 @@ from nodes.machine.events import Decided, Evidence, Notice
 from nodes.protocol import Noticed, Stepped
 from nodes.values import Decision, Release
 from streams.codec import Reason
-from tests.support.machines import learner, machine, of, plans, release, run_rounds, started
-from tests.support.metrics import metrics, shared, shown, told
+from tests.support.nodes.machines import learner, machine, of, plans, release, run_rounds, started
+from tests.support.nodes.metrics import metrics, shared, shown, told
 
 
 def test_rounds_are_counted_from_the_machine():

@@ -4,7 +4,7 @@ import pytest
 
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.shared import Timing, told, told_between
-from tests.support.metrics import shown
+from tests.support.nodes.metrics import shown
 
 WAITS = {"neighbour": SharedRegistry, "plan": SharedRegistry, "data": PrivateRegistry}
 

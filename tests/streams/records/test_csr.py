@@ -7,7 +7,7 @@ import scipy.sparse
 from streams.mesh.file import MeshFileError
 from streams.records.observed import observed
 from streams.records.sources import held_out, open_source
-from tests.support.sparse_meshes import CSR, saved, sparse_mesh
+from tests.support.meshes.sparse import CSR, saved, sparse_mesh
 
 
 def lines(file, seed=0):

@@ -11,7 +11,7 @@ from streams.records.faults import UNKNOWN, Fault, FaultCounts
 from streams.records.sources import decoder
 from streams.records.sparse import LibsvmDecoder
 from tests.streams.records.test_fuzz import spoilt
-from tests.support.sources import KINDS, SPARSE, mesh_of, record
+from tests.support.meshes.sources import KINDS, SPARSE, mesh_of, record
 
 SCHEMA = {
     "features": {"amount": {"bounds": [0, 1]}, "shop": {"categories": ["a", "b"]}},

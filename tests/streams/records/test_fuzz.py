@@ -13,7 +13,7 @@ from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.observed import observed, truth
 from streams.records.sources import decoder
 from streams.records.sparse import csr_lines
-from tests.support.sources import DIMENSION, KINDS, SPARSE, mesh_of, record
+from tests.support.meshes.sources import DIMENSION, KINDS, SPARSE, mesh_of, record
 
 SLOTS = 50_000
 ODD = (

@@ -27,9 +27,9 @@ from streams.records.passes import number_chunks
 from streams.records.sources import check_source, held_out, open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
-from tests.support.commands import Commands
-from tests.support.meshes import changed, written
-from tests.support.sources import write_parquet
+from tests.support.meshes.files import changed, written
+from tests.support.meshes.sources import write_parquet
+from tests.support.processes.in_process import Commands
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'mirrormesh[parquet]'")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -11,7 +11,7 @@ from streams.mesh.settings.node import FileSettings
 from streams.records.lines import ordered
 from streams.records.passes import chunks, number_chunks
 from streams.records.sources import opened_records
-from tests.support.sources import write_parquet
+from tests.support.meshes.sources import write_parquet
 
 SCHEMA = {
     "features": {"x": {"bounds": [-1.5, 2.5]}, "k": "number", "y": "number"},

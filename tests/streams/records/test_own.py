@@ -11,8 +11,8 @@ from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import decoder, open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
-from tests.support.commands import Commands
-from tests.support.meshes import changed, loaded, written
+from tests.support.meshes.files import changed, loaded, written
+from tests.support.processes.in_process import Commands
 
 NUMBERS = count()
 NO_RECORD = "not a record, by its source"

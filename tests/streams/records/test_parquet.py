@@ -14,8 +14,8 @@ from streams.records import parquet
 from streams.records.parquet import NotParquet, parquet_columns, parquet_lines
 from streams.records.sources import held_out, open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
-from tests.support.meshes import changed, written
-from tests.support.sources import mesh_of, write_parquet
+from tests.support.meshes.files import changed, written
+from tests.support.meshes.sources import mesh_of, write_parquet
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'mirrormesh[parquet]'")
 NOON = datetime(2026, 11, 22, 12, 0, 0, 250_000)  # noqa: DTZ001 # a time without a zone is meant

@@ -11,7 +11,7 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_any
 from streams.records import passes as module
 from streams.records.passes import chunks, passes
-from tests.support.sources import write_parquet
+from tests.support.meshes.sources import write_parquet
 
 HEAD = """\
 mesh:

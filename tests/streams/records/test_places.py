@@ -39,8 +39,8 @@ from streams.mesh.settings.schema import (
 from streams.records.sources import held_out, open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
-from tests.support.meshes import changed, loaded
-from tests.support.sources import mesh_of, write_parquet
+from tests.support.meshes.files import changed, loaded
+from tests.support.meshes.sources import mesh_of, write_parquet
 
 START, PERIOD, SIZE, ROUNDS = 100, 10, 2, 4
 PERIODS = {"by": "time", "start": START, "period": PERIOD, "size": SIZE}

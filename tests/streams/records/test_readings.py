@@ -15,7 +15,7 @@ from streams.mesh.settings.node import LocalisationSettings
 from streams.records.localisation import Readings, target_path
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 EIGHT = TargetSettings.model_validate({"path": "figure-eight", "speed": 0.01})
 PLACE, ROUNDS = (1.5, 0.0), 3000

@@ -17,10 +17,10 @@ from streams.records.sparse import LibsvmDecoder
 from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
 from streams.tools.model.predicting import ModelFile, predictions
-from tests.support.commands import Commands
-from tests.support.meshes import changed
-from tests.support.meshes import written as mesh_file
-from tests.support.sources import ALL_KINDS, SCHEMA, mesh_of, record
+from tests.support.meshes.files import changed
+from tests.support.meshes.files import written as mesh_file
+from tests.support.meshes.sources import ALL_KINDS, SCHEMA, mesh_of, record
+from tests.support.processes.in_process import Commands
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from streams.runtime.process import PERIOD, ServiceManager, Stop
-from tests.support.watchdog import ServiceSocket
+from tests.support.processes.watchdog import ServiceSocket
 
 
 @pytest.fixture

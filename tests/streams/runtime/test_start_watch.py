@@ -23,9 +23,9 @@ from streams.runtime.process import (
     Stop,
     retry_until_reachable,
 )
-from tests.support.forked import Forked, command
-from tests.support.kafka import until
-from tests.support.small_mesh import small_mesh_file
+from tests.support.brokers.topics import until
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.forked import Forked, command
 
 LOG = logging.getLogger("mirrormesh.test")
 LIMIT = 0.1

@@ -11,8 +11,8 @@ from nodes.protocol import Noticed
 from streams.codec import Reason, Refused
 from streams.live.hosted_node import NodeWatcher
 from streams.runtime.floods import PERIOD, Summed
-from tests.support.machines import learner
-from tests.support.metrics import metrics
+from tests.support.nodes.machines import learner
+from tests.support.nodes.metrics import metrics
 
 
 class Lines(logging.Logger):

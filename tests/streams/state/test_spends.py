@@ -25,7 +25,7 @@ from streams.state.spends import (
     to_line,
     write_spends,
 )
-from tests.support.spends import earlier_spends
+from tests.support.nodes.spends import earlier_spends
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True, node="east")
 

@@ -16,10 +16,10 @@ from streams.status.account import (
     journal_charge_count,
 )
 from streams.terminal.spending import facts
-from tests.support.accounts import journal, mesh_file, record
-from tests.support.machines import plan
-from tests.support.meshes import changed, loaded
-from tests.support.spends import begin_spend, earlier_spends, end_spend, reuse_beside
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.accounts import journal, mesh_file, record
+from tests.support.nodes.machines import plan
+from tests.support.nodes.spends import begin_spend, earlier_spends, end_spend, reuse_beside
 
 
 def test_the_account_of_a_journal_is_exact(tmp_path):

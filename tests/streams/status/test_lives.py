@@ -17,8 +17,8 @@ from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
 from streams.state.spends import all_spends, put_aside, read_spends, write_spends
-from tests.support.accounts import mesh_file
-from tests.support.spends import begin_spend, end_spend, reuse_of
+from tests.support.nodes.accounts import mesh_file
+from tests.support.nodes.spends import begin_spend, end_spend, reuse_of
 
 PRICES = (1, 2, 5)
 

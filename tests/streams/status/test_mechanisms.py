@@ -10,7 +10,7 @@ from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from streams.status.audit_mechanisms import DRAWS, PAIRS, affordable, subjects
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 EXACT = {"noise": "exact"}
 

@@ -16,7 +16,7 @@ from streams.status.audit_messages import (
     read_stored,
 )
 from streams.terminal.audits import release_facts, releases_json
-from tests.support.meshes import changed, counted_ids, ignore, loaded
+from tests.support.meshes.files import changed, counted_ids, ignore, loaded
 from topology.plans import Member, Plan
 
 ONE, TWO = "1" * 32, "2" * 32

@@ -16,7 +16,7 @@ from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
-from tests.support.collectors import Digits, Side, arrival, position_of, seen
+from tests.support.nodes.collectors import Digits, Side, arrival, position_of, seen
 
 
 def test_a_slot_says_the_truth_of_its_last_record():

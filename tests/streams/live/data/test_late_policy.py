@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nodes.machine.events import OpenSlot
 from nodes.machine.late import LatePolicy
 from nodes.machine.slots import CountSlots
-from tests.support.collectors import Side, arrival
+from tests.support.nodes.collectors import Side, arrival
 
 
 def late_side(kind="drop-oldest", most=4, size=2):

@@ -12,7 +12,7 @@ from nodes.machine.slots import Arrival, CountSlots
 from nodes.machine.time_slots import TimeSlots
 from streams.live.data import collector
 from streams.live.data.stream import DataStream
-from tests.support.data_streams import Numbers, numbers
+from tests.support.brokers.data_streams import Numbers, numbers
 
 TURNS = 200
 """Turns of the loop, in which all is done, by which a slot has closed."""

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.support.brokers import free_port
-from tests.support.meshes import changed, written
-from tests.support.process import Process
-from tests.support.processes import wait_until
-from tests.support.terminal import Terminal
+from tests.support.brokers.development import free_port
+from tests.support.meshes.files import changed, written
+from tests.support.processes.command import Process
+from tests.support.processes.mesh import wait_until
+from tests.support.processes.terminal import Terminal
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from streams.status.account import ChargeCount, account
 from streams.status.mesh_status import KEPT, Refusals, StatusTracker
-from tests.support.machines import INSTANCES, end, plan
-from tests.support.meshes import changed, loaded
-from tests.support.scheduling import beat as any_beat
+from tests.support.meshes.files import changed, loaded
+from tests.support.nodes.machines import INSTANCES, end, plan
+from tests.support.nodes.scheduling import beat as any_beat
 
 H = 4
 

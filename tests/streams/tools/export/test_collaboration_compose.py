@@ -7,8 +7,8 @@ from streams.mesh.file import load_collaboration
 from streams.tools.export.compose.project import participant as exported
 from streams.tools.export.parties import participant
 from streams.tools.export.raw_mesh import read_any
-from tests.support.exports import IMAGE, compose_says, star_file
-from tests.support.page_blocks import parse
+from tests.support.published.exports import IMAGE, compose_says, star_file
+from tests.support.published.page_blocks import parse
 
 
 @pytest.fixture

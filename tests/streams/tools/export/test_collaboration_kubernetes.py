@@ -17,10 +17,10 @@ from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import participant
 from streams.tools.export.raw_mesh import read_any
-from tests.support.commands import Commands
-from tests.support.exports import IMAGE, objects, star_file
-from tests.support.manifests import kustomized, mistakes
-from tests.support.page_blocks import parse
+from tests.support.processes.in_process import Commands
+from tests.support.published.exports import IMAGE, objects, star_file
+from tests.support.published.manifests import kustomized, mistakes
+from tests.support.published.page_blocks import parse
 
 PARTIES = ("bank-a", "bank-t", "analyst")
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from streams.mesh.file import load_collaboration
-from tests.support.commands import Commands
-from tests.support.exports import installed, star_file
-from tests.support.programs import need, systemd_analyze
+from tests.support.processes.in_process import Commands
+from tests.support.processes.programs import need, systemd_analyze
+from tests.support.published.exports import installed, star_file
 
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 

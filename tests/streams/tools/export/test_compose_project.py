@@ -9,9 +9,9 @@ from streams.mesh.file import load
 from streams.tools.export.compose.project import operator, party
 from streams.tools.export.parties import party as found_party
 from streams.tools.export.raw_mesh import read
-from tests.support.exports import IMAGE, SECURED, compose_says
-from tests.support.page_blocks import parse
-from tests.support.pages import ROOT
+from tests.support.published.exports import IMAGE, SECURED, compose_says
+from tests.support.published.page_blocks import parse
+from tests.support.published.pages import ROOT
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.kubernetes.cluster import CHECKSUM, Cluster
-from tests.support.certificates import Authority
-from tests.support.exports import IMAGE, SECURED, SHARED, for_operator, for_party, objects
-from tests.support.manifests import mistakes
+from tests.support.brokers.certificates import Authority
+from tests.support.published.exports import IMAGE, SECURED, SHARED, for_operator, for_party, objects
+from tests.support.published.manifests import mistakes
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}
 TLS = "certificate: n.crt, key: n.key"

@@ -7,7 +7,7 @@ import pytest
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.tools.export.kubernetes import workloads
 from streams.tools.export.kubernetes.cluster import LONGEST, LONGEST_SET, Cluster, label, namespace, node_set
-from tests.support.exports import IMAGE, SECURED, SHARED, for_operator, for_party
+from tests.support.published.exports import IMAGE, SECURED, SHARED, for_operator, for_party
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from streams.tools.export.asked import INDEX, check_image, write_folder
 from streams.tools.export.parties import party
 from streams.tools.export.process_file import node_file, scheduler_file
 from streams.tools.export.raw_mesh import files, moved, read
-from tests.support.exports import IMAGE, SECURED
+from tests.support.published.exports import IMAGE, SECURED
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}
 

@@ -9,9 +9,9 @@ import yaml
 
 from streams.mesh.file import load
 from streams.mesh.settings.files import as_yaml, read_yaml
-from tests.support.commands import Commands
-from tests.support.exports import SECURED, installed
-from tests.support.programs import need, systemd_analyze
+from tests.support.processes.in_process import Commands
+from tests.support.processes.programs import need, systemd_analyze
+from tests.support.published.exports import SECURED, installed
 
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 FILES = {"mesh-password": "known to me", "data-password": "and to me"}

@@ -15,7 +15,7 @@ from streams.tools.feed.feed import Writer
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import FeedTopic
-from tests.support.kafka import connection
+from tests.support.brokers.topics import connection
 
 
 def line(number, *, bad=None, value=b"{"):

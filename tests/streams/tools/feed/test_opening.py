@@ -7,8 +7,8 @@ import pytest
 from streams.mesh.file import MeshFileError
 from streams.records.sources import check_source
 from streams.tools.feed.feed_source import FeedOptions, opened
-from tests.support.feeding import SCHEMA, row, rows
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.feeding import SCHEMA, row, rows
+from tests.support.meshes.files import changed, loaded
 
 
 def file_of(tmp_path, source, **mesh):

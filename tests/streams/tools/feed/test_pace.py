@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from streams.mesh.settings.mesh import MeshSettings
 from streams.tools.feed.pace import Pace, most_ahead
-from tests.support.meshes import changed
+from tests.support.meshes.files import changed
 
 NEVER = math.inf
 

@@ -1,7 +1,7 @@
 import pytest
 
 from streams.terminal import report as progress_bars
-from tests.support.terminal import pretend
+from tests.support.processes.terminal import pretend
 
 
 @pytest.mark.parametrize(

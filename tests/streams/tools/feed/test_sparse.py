@@ -6,7 +6,7 @@ from streams.mesh.file import MeshFileError
 from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.feed.lines import Lines
 from streams.tools.up.programs import Options, feeders
-from tests.support.sparse_meshes import CSR, saved, sparse_mesh
+from tests.support.meshes.sparse import CSR, saved, sparse_mesh
 
 LIBSVM = {"kind": "libsvm", "path": "rows.txt", "label": {"positive": 1}}
 

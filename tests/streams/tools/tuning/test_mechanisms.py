@@ -7,7 +7,7 @@ from streams.mesh.file import load
 from streams.tools.tuning.mechanisms import Candidate, block, search, with_mechanism
 from streams.tools.tuning.public_records import made_up_like
 from streams.tools.tuning.trials import Measured, Setting, Trials
-from tests.support.meshes import changed, loaded, written
+from tests.support.meshes.files import changed, loaded, written
 
 BISR = {"mechanism": "gaussian-bisr", "epsilon": 1, "delta": 1e-6, "bands": 4, "norm": "l2"}
 

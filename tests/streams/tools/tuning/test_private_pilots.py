@@ -8,8 +8,8 @@ import pytest
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.tools.tuning.public_records import from_file
-from tests.support.meshes import changed, code_in, written
-from tests.support.sources import write_parquet
+from tests.support.meshes.files import changed, code_in, written
+from tests.support.meshes.sources import write_parquet
 
 SCHEMA = {"features": {"x": {"bounds": [0, 8]}, "y": {"bounds": [0, 8]}}, "label": {"column": "label"}}
 ROWS = [(k / 10, (7 * k % 61) / 10, k % 5) for k in range(60)]

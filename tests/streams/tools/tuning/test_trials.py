@@ -14,7 +14,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.schema import SchemaSettings
 from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up, made_up_by
 from streams.tools.tuning.trials import Setting, Trials
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 def test_made_up_rows_are_of_length_one_with_labels_of_the_kind():

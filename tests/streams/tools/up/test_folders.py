@@ -1,7 +1,7 @@
 """Where `up` keeps a mesh: in one folder for all of its runs."""
 
 from streams.tools.up.programs import PARENT, default_folder
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 def test_all_runs_of_a_mesh_are_kept_in_one_folder(tmp_path):

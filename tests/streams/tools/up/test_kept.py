@@ -8,7 +8,7 @@ from streams.tools.broker.java import BrokerError
 from streams.tools.up import brokers
 from streams.tools.up.brokers import StartedBroker
 from streams.tools.up.children import LONGEST
-from tests.support.processes import wait_until
+from tests.support.processes.mesh import wait_until
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from streams.mesh.errors import UsageError
 from streams.tools.up import observers
 from streams.tools.up.observers import check_ports
 from streams.tools.up.programs import MetricsPorts, Observing
-from tests.support.brokers import free_ports
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.development import free_ports
+from tests.support.meshes.files import changed, loaded
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from streams.tools.up import mesh as module
 from streams.tools.up.children import LogTail
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.programs import Options
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 
 class Asks:

@@ -15,8 +15,8 @@ from streams.mesh.errors import UsageError
 from streams.tools.up import observers as observing
 from streams.tools.up.observers import packed
 from streams.tools.up.programs import MetricsPorts, Observing
-from tests.support.brokers import free_ports
-from tests.support.meshes import changed, written
+from tests.support.brokers.development import free_ports
+from tests.support.meshes.files import changed, written
 
 
 def program(folder, name, text="exit 0"):

@@ -6,9 +6,9 @@ from streams.state.folder import StateFolder
 from streams.tools.up import collaboration as up_collaboration
 from streams.tools.up import programs
 from streams.tools.up.programs import Options
-from tests.support import collaborations
-from tests.support.feeding import SCHEMA
-from tests.support.meshes import changed, loaded
+from tests.support.brokers.feeding import SCHEMA
+from tests.support.collaborations import folders as collaborations
+from tests.support.meshes.files import changed, loaded
 
 BY_TIME = {"by": "time", "period": 1, "start": 0}
 

@@ -11,9 +11,9 @@ from streams.records.sources import open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
 from streams.tools.up import replay
 from streams.tools.up.replay import check_replay, replayed
-from tests.support.accounts import journal, record
-from tests.support.feeding import SCHEMA
-from tests.support.meshes import changed, loaded, with_value, written
+from tests.support.brokers.feeding import SCHEMA
+from tests.support.meshes.files import changed, loaded, with_value, written
+from tests.support.nodes.accounts import journal, record
 
 START = 1_700_000_000.25
 NOW = START + 100_000.5

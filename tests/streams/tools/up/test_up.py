@@ -12,8 +12,8 @@ from streams.tools.broker.launch import take
 from streams.tools.up.brokers import startable
 from streams.tools.up.programs import Options
 from streams.tools.up.up import run_up
-from tests.support.brokers import free_port
-from tests.support.meshes import changed, loaded, written
+from tests.support.brokers.development import free_port
+from tests.support.meshes.files import changed, loaded, written
 
 
 def with_broker(servers):
