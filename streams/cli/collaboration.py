@@ -14,7 +14,6 @@ from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.cli.feed import feed_fully
 from streams.cli.model import check_output, show_model
-from streams.cli.orderly_end import OrderlyEnd
 from streams.cli.up import run_here
 from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.ledger import known_spends
@@ -23,6 +22,7 @@ from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
+from streams.mesh.user_code import OrderlyEnd
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop

@@ -44,6 +44,19 @@ COMMANDS = {
 }
 """Each command's one-line help: the first line of its function's, or group's, docstring."""
 
+FILES = {
+    "key": "init",
+    "predict": "model",
+    "scheduler": "processes",
+    "node": "processes",
+    "owner": "processes",
+    "learner": "processes",
+    "leave": "operate",
+    "pardon": "operate",
+    "end": "operate",
+}
+"""The files of commands that share one; any other command has a file of its name."""
+
 UNREAD = 128 + signal.SIGPIPE
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -54,7 +67,7 @@ class _Loaded(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
             raise KeyError(name)
-        module = import_module(f"streams.cli.{name}")
+        module = import_module(f"streams.cli.{FILES.get(name, name)}")
         app = getattr(module, "app", None)
         if app is None:
             app = typer.Typer(add_completion=False, rich_markup_mode=None)

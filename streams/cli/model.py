@@ -1,21 +1,33 @@
-"""`mirrormesh model`: writes what a mesh has learnt to a file."""
+"""The models that are learnt: `mirrormesh model` writes one, `mirrormesh predict` uses it."""
 
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
+from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
-from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
-from streams.mesh.model_file import Model
-from streams.terminal.report import say, say_facts
-from streams.terminal.text import counted
+from streams.mesh.file import MeshFile, load, load_any
+from streams.mesh.kind import WrongKind, serve
+from streams.mesh.model_file import Model, VectorName
+from streams.terminal.malformed import MALFORMED, most_often
+from streams.terminal.report import say, say_facts, scored
+from streams.terminal.text import counted, listed
+from streams.tools.model.predicting import PredictionWriter
+from streams.tools.model.predicting import predict as predictions_of
 from streams.tools.model.public import public_model
 from streams.tools.model.writing import journal_model, model_paths, write_model
+
+# `mirrormesh model`: writes what a mesh has learnt to a file.
 
 
 def model(
@@ -89,3 +101,148 @@ def _facts(model: Model) -> list[tuple[str, str]]:
         ("average", f"of {counted(model.rounds, 'round')}: {model.averaged}"),
         ("a record", f"{protected}{delta} (the weakest of all nodes; the sentences are in the file)"),
     ]
+
+
+# `mirrormesh predict`: predicts the labels of records with a model.
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, JSON or npz.", show_default=False)],
+    records: Annotated[
+        str, typer.Argument(metavar="FILE", help="The records; -: standard input.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write the predictions there. [default: print]"),
+    ] = None,
+    vector: Annotated[
+        VectorName, typer.Option("--vector", help="The newest decision, or the average over the rounds.")
+    ] = "average",
+    mesh: Annotated[
+        tuple[Path, str] | None,
+        typer.Option(
+            "--mesh", metavar="MESH NODE", help="Read records like that node, not as the model says."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="T",
+            help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="Copy that column of each record, under the name id."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a line, not CSV.")] = False,
+    code: CodeOption = None,
+) -> None:
+    """Predict the labels of a file's records, as CSV or JSON lines.
+
+    The records must look like those of the mesh. Each output line has a record's line number and its
+    prediction: a score (its sign is the class) for losses of two classes and of numbers, a distance for
+    range, the class's index and name for softmax, or an own loss's prediction. The logistic loss adds the
+    probability of a positive label; with class_weights it is that of records so weighted. If the file has
+    labels, the model's accuracy is shown, and with --threshold its precision and recall. A record that cannot
+    be read has no prediction; only its line number, and the --id column if that can be read, is listed. The
+    commonest fault is named, and if more than half of the records have one, the exit code is 3.
+
+    \b
+    Examples:
+      mirrormesh predict results/model.json new.csv
+      mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
+      mirrormesh predict fraud.json new.csv --threshold 0.2 --id payment --json
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if output is not None:
+        writable_folder(output.parent, [output.name])
+    try:
+        trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
+    except WrongKind as error:
+        raise error.of_command("predict --mesh") from None  # without the option it serves every kind
+    predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
+    text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
+    if output is None:
+        sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
+    else:
+        write_whole(output, text.encode())
+    _say(Console(highlight=False, stderr=output is None), records, predicted)
+    if predicted.left_out.records.mostly:
+        if output is not None:
+            say(Console(highlight=False, stderr=True), _unread(records, predicted))
+        raise typer.Exit(MALFORMED)
+
+
+def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
+    """Return what to write, by heading; None where a record has nothing."""
+    values = [prediction for _, prediction in made.records]
+    read = [prediction is not None for prediction in values]
+    columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
+    if made.ids is not None:
+        columns["id"] = made.ids
+    if made.classes:
+        places = [None if place is None else int(place) for place in values]
+        names = [None if place is None else made.classes[place] for place in places]
+        return columns | {"prediction": places, "class": names}
+    columns["prediction"] = values
+    if made.probabilities is not None:
+        columns["probability"] = _among(read, made.probabilities)
+    if made.decided is not None:
+        signs = ["positive" if sign else "negative" for sign in made.decided.positive]
+        columns["class"] = _among(read, signs)
+    return columns
+
+
+def _among(read: list[bool], values: Iterable[object]) -> list[object]:
+    """Return a value for each record that could be read, None for the others."""
+    following = iter(values)
+    return [next(following) if is_present else None for is_present in read]
+
+
+def _csv(columns: dict[str, list[Any]]) -> str:
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns, *zip(*columns.values(), strict=True)])  # None is written as nothing
+    # a record of JSON may hold half a character, which no output can take
+    return text.getvalue().encode(errors="replace").decode()
+
+
+def _json_lines(columns: dict[str, list[Any]]) -> str:
+    """Return an object a line; JSON has no infinite numbers, so they are null."""
+    rows = (map(_finite, row) for row in zip(*columns.values(), strict=True))
+    return "".join(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
+    left_out = predictions.left_out
+    if left_out.records.malformed:
+        say(console, _unread(records, predictions))
+    reason = f", {most_often(left_out.labels)}" if left_out.labels.malformed else ""
+    if predictions.score is None:
+        if reason:
+            say(console, f"No score: {counted(left_out.unlabelled, 'record')} left out{reason}.")
+        return
+    labelled = counted(predictions.score.records, "labelled record")
+    without = f" ({left_out.unlabelled:,} left out{reason})" if left_out.unlabelled else ""
+    say(console, f"{labelled}{without}: {scored(predictions.score)}.", "bold")
+    at_threshold = predictions.decided
+    if at_threshold is not None:
+        precision, recall = (
+            "undefined" if share is None else f"{share:.4f}"
+            for share in (at_threshold.precision, at_threshold.recall)
+        )
+        text = f"At {at_threshold.threshold:g} and above: {at_threshold.taken:,} of the {labelled}"
+        say(console, f"{text}, precision {precision}, recall {recall}.", "bold")
+
+
+def _unread(records: str, predictions: PredictionWriter) -> str:
+    counts = predictions.left_out.records
+    lines = [f"{number:,}" for number, prediction in predictions.records if prediction is None]
+    share = f"{counts.malformed:,} of {counted(counts.records, 'record')}"
+    return f"{records}: {share} cannot be read ({most_often(counts)}): line {listed(lines)}."

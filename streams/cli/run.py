@@ -10,13 +10,13 @@ from rich.console import Console
 
 from nodes.losses.own_loss import failures
 from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
-from streams.cli.orderly_end import OrderlyEnd
 from streams.ledger import Reuse, known_spends
 from streams.local.results import MODEL, ROUNDS, SUMMARY, Summary, summarise, write_results
 from streams.local.run import LocalRun, LocalSpends, mesh_parts
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
+from streams.mesh.user_code import OrderlyEnd
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score

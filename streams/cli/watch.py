@@ -1,16 +1,129 @@
-"""`mirrormesh watch`: shows a mesh on a broker."""
+"""`mirrormesh watch`: shows a mesh on a broker. One thread asks the broker, another draws and takes keys."""
 
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.live import Live
 
 from streams.bus.bus import BusError
-from streams.cli import watching as shell
+from streams.bus.logs import reach
 from streams.cli.arguments import MeshArgument
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.runtime.process import Asked, Stop
+from streams.status.mesh_status import StatusTracker
+from streams.status.status_poller import StatusPoller, TopicPoller
+from streams.terminal.live_views import explained, mesh_line, mesh_picture, nodes
+from streams.terminal.report import say
+
+# Runs `mirrormesh watch`: one thread asks the broker, the main thread draws and takes keys.
+
+PERIOD = 0.5
+"""Seconds between two pictures."""
+LINES = 10.0
+"""Seconds between two lines without a terminal."""
+
+
+def show_once(file: MeshFile, console: Console) -> None:
+    """Print the state of the mesh once. Raises BusError, MeshFileError."""
+    reach(file.mesh_broker)
+    with closing(TopicPoller(file)) as topics:
+        watched = StatusTracker(file.resolved)
+        watched.take(topics.ask())
+        watched.refused(topics.refused)
+    status = watched.status(time.monotonic())
+    say(console, f"{_title(file)}: {mesh_line(status)}")
+    console.print(nodes(status, len(status.rows), console.width))
+
+
+def watch_mesh(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
+    """Show the mesh until asked to stop.
+
+    Raises MeshFileError, and BusError if waiting cannot help.
+    """
+    with closing(TopicPoller(file)) as topics:
+        poller = StatusPoller(file, topics)
+        poller.start()
+        try:
+            if plain or console.is_dumb_terminal or not console.is_terminal:
+                _lines(poller, console, stopped)
+            else:
+                _drawn(poller, console, stopped, _title(file))
+        finally:
+            poller.end()
+
+
+def _lines(poller: StatusPoller, console: Console, stopped: Asked) -> None:
+    while not stopped.is_set():
+        status = poller.status()
+        if poller.asked:
+            say(console, "; ".join(filter(None, (poller.trouble, mesh_line(status)))))
+            stopped.wait(LINES)
+        else:
+            stopped.wait(PERIOD / 5)
+
+
+def _drawn(poller: StatusPoller, console: Console, stopped: Asked, title: str) -> None:
+    helping = False
+    with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
+        while not stopped.is_set():
+            status = poller.status()
+            size = console.height, console.width
+            now = explained(title) if helping else mesh_picture(title, poller.trouble, status, *size)
+            live.update(now, refresh=True)
+            key = pressed(PERIOD)
+            if key in {"q", "Q"}:
+                return
+            if key in {"h", "H", "?"}:
+                helping = not helping
+
+
+def _title(file: MeshFile) -> str:
+    return f"{file.mesh.name}, run {file.mesh.run}"
+
+
+Pressed = Callable[[float], str]
+"""Waits for up to the given seconds; returns the pressed key, or an empty text."""
+
+
+@contextmanager
+def keys() -> Iterator[Pressed]:
+    """Read keys one by one, without echo, and restore the terminal afterwards. Without one: no keys.
+
+    Ctrl-C stays a signal.
+    """
+    if not sys.stdin.isatty():
+        yield _none
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSANOW)
+        yield lambda seconds: _pressed(terminal, seconds)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+
+
+def _pressed(terminal: int, seconds: float) -> str:
+    ready, _, _ = select.select([terminal], [], [], seconds)
+    return os.read(terminal, 1).decode("ascii", "replace") if ready else ""
+
+
+def _none(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""
+
+
+# `mirrormesh watch`: shows a mesh on a broker.
 
 
 def watch(
@@ -45,6 +158,6 @@ def watch(
 def watch_nodes(file: MeshFile, console: Console, stopped: Asked, *, once: bool, plain: bool) -> None:
     """Show a mesh of nodes."""
     if once:
-        shell.once(file, console)
+        show_once(file, console)
     else:
-        shell.watch(file, console, stopped, plain=plain)
+        watch_mesh(file, console, stopped, plain=plain)

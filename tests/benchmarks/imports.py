@@ -13,10 +13,10 @@ STARTS = {
     "python": "pass",
     "mirrormesh --help": "from streams.cli import main; main(['--help'])",
     "mirrormesh node --help": "from streams.cli import main; main(['node', '--help'])",
-    "a node up to hello": "import typer, streams.cli.node",
+    "a node up to hello": "import typer, streams.cli.processes",
     "the same without typer": "import streams.live.node_process, streams.live.log",
-    "a node with all it loads": "import typer, streams.cli.node, streams.live.data.app",
-    "a scheduler": "import typer, streams.cli.scheduler",
+    "a node with all it loads": "import typer, streams.cli.processes, streams.live.data.app",
+    "a scheduler": "import typer, streams.cli.processes",
 }
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.orderly_end import OrderlyEnd
-from streams.mesh.user_code import UserCode, interrupted
+from streams.mesh.user_code import OrderlyEnd, UserCode, interrupted
 from streams.runtime.process import INTERRUPTED, ProcessStopped, Stop
 from streams.tools.feed.pace import Interruptible
 from tests.support.meshes.files import changed, written

@@ -104,6 +104,19 @@ def importers(tree: dict[str, Module]) -> dict[str, set[str]]:
     return by
 
 
+def _by_name(module: Module, tree: dict[str, Module]) -> set[str]:
+    """Return the modules that one loads by a text: "a.b:function", or a name in a folder of commands."""
+    texts = {
+        node.value
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    names = {text.partition(":")[0] for text in texts if ":" in text}
+    if "import_module" in module.text:
+        names |= {f"{module.folder}.{text}" for text in texts}
+    return {name for name in names if name in tree and name != module.name}
+
+
 def _imports(module: Module, tree: dict[str, Module]) -> set[str]:
     names = set()
     for node in ast.walk(module.tree):
@@ -115,11 +128,14 @@ def _imports(module: Module, tree: dict[str, Module]) -> set[str]:
 
 
 def lone_files(tree: dict[str, Module]) -> list[str]:
-    """Return the files that only one file of their own folder imports: they belong to it."""
-    lone = []
+    """Return the files that only one file of their own folder imports: they belong to it.
+
+    A file that is loaded by its name, as commands are, is a part of its own.
+    """
+    lone, by_name = [], set[str]().union(*(_by_name(module, tree) for module in tree.values()))
     for name, by in sorted(importers(tree).items()):
         module = tree[name]
-        if module.path.name != "__init__.py" and len(by) == 1:
+        if module.path.name != "__init__.py" and len(by) == 1 and name not in by_name:
             (importer,) = by
             if tree[importer].folder == module.folder:
                 lone.append(f"{module.path}: only {tree[importer].path} imports it")
@@ -162,7 +178,7 @@ def long_files(tree: dict[str, Module]) -> list[str]:
     ]
 
 
-START = ("streams.cli.node", "node")
+START = ("streams.cli.processes", "node")
 """Where a node's process starts."""
 
 

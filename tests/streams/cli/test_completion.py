@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streams.cli.command_line import COMMANDS
+from streams.cli.command_line import COMMANDS, FILES
 
 LOADED = """
 import sys
@@ -30,7 +30,7 @@ def complete(line, shell="bash"):
     modules = done.stderr.splitlines()[-1].split()
     return [line for line in done.stdout.splitlines() if line], {
         name.rpartition(".")[2] for name in modules
-    } & set(COMMANDS)
+    } & {FILES.get(command, command) for command in COMMANDS}
 
 
 def test_all_commands_are_offered_and_none_is_loaded():
@@ -48,20 +48,20 @@ def test_with_what_they_do_where_the_shell_shows_that(shell):
 
 
 @pytest.mark.parametrize(
-    ("line", "offered", "command"),
+    ("line", "offered", "file"),
     [
         ("mirrormesh fe", ["feed"], None),
         ("mirrormesh --ver", ["--version"], None),
         ("mirrormesh feed --r", ["--rate", "--records"], "feed"),
         ("mirrormesh broker st", ["start", "stop", "status"], "broker"),
-        ("mirrormesh predict --vector ne", ["newest"], "predict"),
+        ("mirrormesh predict --vector ne", ["newest"], "model"),
         ("mirrormesh nothing --x", [], None),
     ],
 )
-def test_only_the_command_at_hand_is_loaded(line, offered, command):
+def test_only_the_file_of_the_command_at_hand_is_loaded(line, offered, file):
     found, loaded = complete(line)
     assert found == offered
-    assert loaded == ({command} if command else set())
+    assert loaded == ({file} if file else set())
 
 
 def test_bash_gets_its_script_and_no_other_file_is_touched(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.cli import end
+from streams.cli import operate as end
 
 
 def test_where_nobody_can_be_asked_the_option_must_be_given(call, mesh):

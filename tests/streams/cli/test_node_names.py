@@ -3,7 +3,7 @@
 import pytest
 
 from streams.cli import main
-from streams.cli.node import nodes_of, part
+from streams.cli.processes import nodes_of, part
 from streams.live.node_process import NodeProcess, check_shared
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import MeshFileError, UsageError

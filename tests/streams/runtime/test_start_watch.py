@@ -10,7 +10,7 @@ import pytest
 
 from streams.bus import logs
 from streams.bus.bus import Unreachable
-from streams.cli import process_command
+from streams.cli import processes as process_command
 from streams.live.spend import NodeSpend
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.kafka import reached

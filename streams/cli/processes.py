@@ -1,0 +1,374 @@
+"""Commands that run one long process on a broker: a node, a scheduler, an owner, a learner."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from streams.bus.bus import BusError
+from streams.bus.preflight import PreflightFailed
+from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
+from streams.live.log import start_logging
+from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.file import MeshFile, load, load_collaboration
+from streams.mesh.settings.base import Address
+from streams.mesh.settings.base import address as parsed
+from streams.metrics.endpoint import NotServed
+from streams.runtime.process import BEGINS_AGAIN, ProcessExit, ProcessStopped, StartWatch, Stop
+from streams.state.folder import JournalError
+from streams.state.journal_file import JournalLocked
+
+# Shared by the commands that run a process on a broker: options, log, exit codes.
+
+
+class LogFormat(StrEnum):
+    """The format of a log line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The level of detail of the log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogOption = Annotated[LogFormat, typer.Option("--log", help="The format of log lines.")]
+LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The lowest level in the log.")]
+PAUSE = 0.5
+"""Seconds before a process begins again."""
+StateOption = Annotated[
+    Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
+]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="[ADDRESS:]PORT", help="Serve the shared metrics there (127.0.0.1 unless given)."
+    ),
+]
+PrivateMetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--private-metrics",
+        metavar="[ADDRESS:]PORT",
+        help="Serve the private metrics there: they reveal something of the data.",
+    ),
+]
+
+
+def existing(state: Path) -> Path:
+    """Return a state folder. Raises UsageError if it is none."""
+    if not state.is_dir():
+        raise UsageError(f"--state {state}: is no folder: must be the folder of the journal")
+    return state
+
+
+def address(option: str, text: str | None) -> Address | None:
+    """Return the (address, port) in `text`; None for None. Raises UsageError."""
+    try:
+        return None if text is None else parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+
+
+def live(
+    log: logging.Logger,
+    work: Callable[[Stop], None],
+    form: LogFormat,
+    level: LogLevel,
+    *,
+    watched: bool = True,
+) -> None:
+    """Do `work` until it ends, or until asked to stop; then exit with the code.
+
+    Where a log was cut under it, or a client has failed, it begins again. `watched`: end at once if its
+    start hangs.
+    """
+    start_logging(json=form is LogFormat.JSON, level=level.value)
+    with Stop() as stop:
+        try:
+            while _begins_again(work, stop, log, watched=watched):
+                stop.asked.wait(PAUSE)
+        except ProcessStopped:
+            log.info("stopped, as asked")
+        except ProcessExit as ended:
+            log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)
+            raise typer.Exit(ended.exit_code) from None
+        except PreflightFailed as failed:
+            for line in failed.lines:
+                log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
+            raise typer.Exit(1) from None
+        except JournalLocked:
+            raise  # a mistake in the input
+        except (BusError, NotServed, JournalError) as error:
+            log.error("%s", error)  # noqa: TRY400 # as above
+            raise typer.Exit(1) from None
+    raise typer.Exit(stop.exit_code)
+
+
+def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger, *, watched: bool) -> bool:
+    """Do `work`; return whether it has ended by what beginning again mends."""
+    with StartWatch(stop, log) if watched else nullcontext():
+        try:
+            work(stop)
+        except BEGINS_AGAIN as failed:
+            if stop.asked.is_set():
+                raise
+            log.warning("%s: begins again", str(failed))  # a kind is a text
+            stop.forget()
+            return True
+    return False
+
+
+def named_once(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of those that share a process. Raises UsageError for one that is given twice."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{repeated}: is given twice")
+    return names
+
+
+# `mirrormesh node`: runs one or more nodes of a party on a broker, in one process.
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="The nodes, as the mesh file names them.", show_default=False),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All nodes whose own part is here.")]
+ShareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--share", metavar="K/N", help="The K-th of N equal shares of the nodes whose own part is here."
+    ),
+]
+
+
+def node(
+    mesh: MeshArgument,
+    names: NamesArgument = None,
+    *,
+    all_here: AllOption = False,
+    share: ShareOption = None,
+    state: StateOption,
+    spent: Annotated[
+        int | None,
+        typer.Option(
+            "--spent", min=0, metavar="N", help="Rounds charged by other runs that are not recorded anywhere."
+        ),
+    ] = None,
+    begin: Annotated[
+        Literal["end"] | None,
+        typer.Option("--from", help="A new journal skips the records that are already there."),
+    ] = None,
+    data_reused: Annotated[
+        bool, typer.Option("--data-reused", help="A new journal may read records that --spent was spent on.")
+    ] = False,
+    other_data: OtherDataOption = False,
+    no_decisions: Annotated[
+        bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
+    ] = False,
+    metrics: MetricsOption = None,
+    private_metrics: PrivateMetricsOption = None,
+    web: Annotated[
+        str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
+    ] = None,
+    code: CodeOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run nodes: each on its own data topic, with its neighbours.
+
+    It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
+    scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.
+
+    Several nodes of a party cost far less in one process than in one each: they share connections, loop and
+    endpoints, so they need the same brokers and users. Each has its own journal and lock. A node that has
+    ended, failed or cannot start leaves the others alone; the process ends with the last one, with 1 if one
+    has failed. A lock and a topic that is missing are waited for meanwhile; then all nodes begin again.
+    What the broker's connections or a bug end, ends all. Options apply to each node.
+
+    \b
+    Examples:
+      mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
+      mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+      mirrormesh node mesh.yaml east west --state state
+      mirrormesh node mesh.yaml --share 2/4 --state state
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if begin is not None and data_reused:
+        raise UsageError("--from end reads nothing again: must not be given with --data-reused")
+    from streams.live.node_process import NodeProcess, logger  # noqa: PLC0415 # a scheduler needs none of it
+    from streams.live.spend import NodeOptions  # noqa: PLC0415
+
+    options = NodeOptions(
+        state,
+        spent,
+        "end" if begin else "reused" if data_reused else None,
+        other_data=other_data,
+        decisions=not no_decisions,
+        metrics=address("--metrics", metrics),
+        private_metrics=address("--private-metrics", private_metrics),
+        web=address("--web", web),
+    )
+
+    file = load(mesh, code=code or ())
+    chosen = nodes_of(file, names or [], all_here=all_here, share=share)
+    file.make_code(chosen)
+
+    @cache
+    def process() -> NodeProcess:
+        return NodeProcess(file, chosen, options)  # one, which knows which nodes have failed for good
+
+    def work(stop: Stop) -> None:
+        process()
+        writable_folder(state)
+        process().run(stop)
+
+    live(logger(chosen), work, log, level)
+
+
+def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str | None) -> tuple[str, ...]:
+    """Return the nodes that the operator has chosen. Raises UsageError, MeshFileError for an unknown name."""
+    options = [
+        option for option, value in [("NAME", names), ("--all", all_here), ("--share", share)] if value
+    ]
+    if len(options) != 1:
+        mistake = "none is given" if not options else f"{' and '.join(options)} are given"
+        raise UsageError(f"the nodes: {mistake}: must be NAME, --all or --share K/N")
+    for name in named_once(names):
+        file.own(name)
+    if names:
+        return tuple(names)
+    nodes_here = tuple(file.nodes)
+    if not nodes_here:
+        raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
+    return nodes_here if share is None else part(nodes_here, share)
+
+
+def part(names: Sequence[str], share: str) -> tuple[str, ...]:
+    """Return the share `K/N` of the names, in their order. Raises UsageError."""
+    k, slash, n = share.partition("/")
+    most = len(names)
+    numbers = [text for text in (k, n) if text.isdecimal() and len(text) <= len(str(most))]
+    if not (slash and len(numbers) == 2 and 0 < int(k) <= int(n) <= most):
+        raise UsageError(
+            f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {most}, the nodes here"
+        )
+    first, end = ((int(k) - back) * most // int(n) for back in (1, 0))
+    return tuple(names[first:end])
+
+
+# `mirrormesh scheduler`: plans the rounds of a mesh on its broker.
+
+
+def scheduler(
+    mesh: MeshArgument,
+    *,
+    metrics: MetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Plan which edges are on in which round, ahead of the nodes. Any number may run: the first plan wins.
+
+    It sees releases and heartbeats, never data. Killed and started again, it goes on. With slots by time a
+    run whose slots have all ended before its first plan is refused.
+
+    \b
+    Example:
+      mirrormesh scheduler mesh.yaml --metrics 9100
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    served = address("--metrics", metrics)
+    from streams.live.scheduler_process import LOGGER, run_scheduler  # noqa: PLC0415 # a node needs none of it
+
+    live(LOGGER, lambda stop: run_scheduler(load(mesh), stop, served), log, level)
+
+
+# `mirrormesh owner`: runs one owner of a collaboration on a broker.
+
+
+def owner(
+    mesh: MeshArgument,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME", help="The owners, as the mesh file names them.", show_default=False),
+    ],
+    *,
+    state: StateOption,
+    other_data: OtherDataOption = False,
+    metrics: MetricsOption = None,
+    private_metrics: PrivateMetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run a collaboration's owner: it answers queries about its set.
+
+    Each answer is a mean gradient of its set with noise, and nothing else leaves. It answers each query once,
+    as many as the mesh file says, and spends no more than its epsilon. It needs the topics (`mirrormesh
+    provision`). After a crash it continues where its journal ends; without its journal it cannot go on.
+
+    Several owners that reach the shared broker in the same way can share a process. Each has a journal of its
+    own, and ends for itself.
+
+    \b
+    Examples:
+      mirrormesh owner mesh.yaml bank-a --state /var/lib/mirrormesh
+      mirrormesh owner mesh.yaml bank-a bank-b --state state
+      mirrormesh owner mesh.yaml bank-a --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    from streams.collaboration.processes import OwnerProcess, PartyOptions  # noqa: PLC0415 # as above
+
+    options = PartyOptions(
+        state,
+        address("--metrics", metrics),
+        address("--private-metrics", private_metrics),
+        other_data=other_data,
+    )
+
+    def work(stop: Stop) -> None:
+        process = OwnerProcess(load_collaboration(mesh), named_once(names), options)
+        writable_folder(state)
+        process.run(stop)
+
+    # its start reads all of a set, however long that takes
+    logger = f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners"
+    live(logging.getLogger(logger), work, log, level, watched=False)
+
+
+# `mirrormesh learner`: runs the learner of a collaboration on a broker.
+
+
+def learner(
+    mesh: MeshArgument,
+    *,
+    state: StateOption,
+    metrics: MetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run a collaboration's learner: it asks the owners, and learns.
+
+    It sees no record. Owners that do not answer in time are left out of a query, and named in the log. After
+    a crash it continues where its journal ends. It ends after the last query.
+
+    \b
+    Example:
+      mirrormesh learner mesh.yaml --state state --metrics 9100
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    from streams.collaboration.processes import LearnerProcess, PartyOptions  # noqa: PLC0415 # as above
+
+    options = PartyOptions(state, address("--metrics", metrics))
+
+    def work(stop: Stop) -> None:
+        process = LearnerProcess(load_collaboration(mesh), options)
+        writable_folder(state)
+        process.run(stop)
+
+    live(logging.getLogger("mirrormesh.learner"), work, log, level)
