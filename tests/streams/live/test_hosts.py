@@ -15,7 +15,7 @@ from streams.mesh.errors import UsageError
 from streams.runtime.process import Failed
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalLocked, locked
-from tests.streams.live.test_endpoints import not_ready
+from tests.streams.live.test_serving import not_ready
 from tests.support.brokers.development import free_ports
 from tests.support.meshes.files import changed, loaded
 

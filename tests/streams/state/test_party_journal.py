@@ -196,7 +196,7 @@ def test_a_copy_is_known_until_it_is_adopted(tmp_path, kind):
 WRITE = """
 import sys
 from pathlib import Path
-from tests.streams.state.test_party_journals import opened, record, records
+from tests.streams.state.test_party_journal import opened, record, records
 
 kind, path = sys.argv[1:]
 journal = opened(kind, Path(path))

@@ -22,7 +22,7 @@ from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, 
 from streams.codec import Refused, decode_query, encode_query, encode_response
 from streams.mesh.collaboration import Wire
 from streams.mesh.file import MeshFileError, load, load_collaboration
-from tests.streams.bus.test_access import allowed, needed
+from tests.streams.bus.test_rights import allowed, needed
 from tests.support.collaborations.files import OWNERS, collaboration_file
 from tests.support.meshes.files import changed, loaded
 
