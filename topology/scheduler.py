@@ -9,12 +9,12 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     is not ahead of the clock (slots by time; rules in `slot_clock`).
  2. What is published counts as planned before it is read: more is planned on top of it, up to the horizon.
     If another's record comes between, the rest is void, and the machine plans again on top of that record.
-    What it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules in
-    `unread`). If it comes yet, the first record counts.
+    What it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules above
+    `Unread`). If it comes yet, the first record counts.
  3. The next round is the last one + 1. If members are more than H periods behind the clock (slots by time),
     it is at least the clock's round.
- 4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in
-    `progress`): one node's up to the last plan + H, more than that only as the median of the live members of
+ 4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules above
+    `Claims`): one node's up to the last plan + H, more than that only as the median of the live members of
     the last plan that have not begun anew since, if two have not (of all live nodes before the first), and
     then the next round is the median + 2H + 1. The mesh begins again there.
  5. Of a heartbeat that tells more progress, only the progress is refused: it counts as none.
@@ -54,13 +54,12 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
 After each event the next plans are published, as many as the rules allow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 
 from topology.lag import Lag, LagLimits, LeftOut
 from topology.planning import Horizon, chosen_members, end_plan, is_over, make_plan
 from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records
-from topology.progress import Claims
 from topology.roster import Roster
 from topology.scheduler_events import (
     HeartbeatRead,
@@ -76,7 +75,171 @@ from topology.scheduler_events import (
     Ticked,
     heartbeat_period,
 )
-from topology.unread import Unread
+
+# The progress of the mesh, as its nodes claim it when a scheduler starts.
+#
+# Rules
+# -----
+# * A node's claim is the last round that it has stepped, as it says when it is first heard after the start,
+#   or at any time before the run's first plan.
+# * Nodes step planned rounds alone. So if the lower median of the claims of live nodes is beyond the last
+#   plan, plans were lost. Nodes that have begun anew since that plan know of none, and have no say if at
+#   least two others have one; that may turn out later. A plan is at most H ahead of the slowest live node,
+#   so no honest node has acted on a plan beyond the median + 2H.
+# * Else the claim of one node alone counts up to the last plan + H, at the start alone: it may skip so many
+#   rounds, and no more.
+
+MOST = 2**62
+"""The last round that anybody believes in: sums with a horizon stay far inside 64 bits."""
+
+
+class Claims:
+    """The claims of progress that one scheduler with horizon H has read."""
+
+    def __init__(self, horizon: int) -> None:
+        self._horizon = horizon
+        self._claims: dict[str, int] = {}
+        self._heard: set[str] = set()
+        self._median = 0  # if the last plan is not beyond it, plans were lost
+        self._alone = 0  # what one node's claim at the start has counted
+
+    def replay(self, node: str, stepped: int) -> None:
+        """Store a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
+        self._claims[node] = stepped if stepped <= MOST else 0
+
+    def hear(self, node: str, stepped: int, *, begun: bool) -> bool:
+        """Handle a claim that was read just now; return whether it counts. `begun`: there is a plan."""
+        if begun and node in self._heard:
+            return False
+        self._heard.add(node)
+        self.replay(node, stepped)
+        return True
+
+    def median(self, names: Iterable[str]) -> int:
+        """Return the lower median of these nodes' claims; one of whom nothing is known claims 0."""
+        claims = sorted(self._of(names))
+        return claims[(len(claims) - 1) // 2] if claims else 0
+
+    def look(self, names: Iterable[str]) -> None:
+        """Find out, by what these nodes claim, whether plans were lost."""
+        self._median = self.median(names)
+
+    def start(self, names: Iterable[str], last: int) -> None:
+        """Accept a claim of one of these nodes, after the plan of round `last`, at the start alone."""
+        self._alone = self.alone(names, last)
+
+    def following(self, last: int, current: int | None) -> tuple[int, bool]:
+        """Return the round after the plan of round `last`, and whether the nodes begin again there.
+
+        `current` as in `beyond`.
+        """
+        if last < self._median:
+            return self.beyond(self._median, current), True
+        return max(last, self._alone) + 1, last < self._alone
+
+    def first(self, live: list[str], current: int | None) -> tuple[int, bool]:
+        """Return the round of the first plan, and whether nodes begin again, as others were lost."""
+        median = self.median(live)
+        return (self.beyond(median, current), True) if median else (self.alone(live, 0) + 1, False)
+
+    def believed(self, last: int, current: int | None) -> int:
+        """Return the most progress that a node may have after the plan of round `last`."""
+        return max(self.limit(last), self.following(last, current)[0])
+
+    def largest(self, names: Iterable[str]) -> int:
+        """Return the largest claim of these nodes."""
+        return max(self._of(names), default=0)
+
+    def alone(self, names: Iterable[str], last: int) -> int:
+        """Return the largest claim of one of these nodes up to `last` + H, at least `last`."""
+        return max([last, *[claim for claim in self._of(names) if claim <= self.limit(last)]])
+
+    def limit(self, last: int) -> int:
+        """Return the largest claim of one node that is believed after the plan of round `last`."""
+        return last + self._horizon
+
+    def beyond(self, median: int, current: int | None) -> int:
+        """Return a round that no honest node has acted on or beyond, if plans were lost.
+
+        `current`: the clock's round, where slots are periods of time: nobody steps one that is not over.
+        """
+        safe = median + 2 * self._horizon + 1
+        return safe if current is None else min(safe, max(median, current) + 2)
+
+    def _of(self, names: Iterable[str]) -> list[int]:
+        return [self._claims.get(name, 0) for name in names]
+
+
+# The plans that a scheduler has published and not read back yet. They count as planned meanwhile.
+#
+# Rules
+# -----
+# * If another's record comes between, what was published on top of it is void: all of that is planned again.
+# * A void record may be followed by what it continues, as a bus may send records again. Where that makes a
+#   second record void, the broker has lost it: all that is published is planned again.
+# * What is not read for too long is lost, too: nothing else may follow to show it.
+
+UNREAD = 10.0
+"""Seconds after which what was published and is not read is lost, where nobody is ever silent."""
+
+
+class Unread:
+    """The plans of one scheduler that it has not read back, oldest first; the roster expects them."""
+
+    def __init__(self, roster: Roster, silence: float | None) -> None:
+        self.plans: list[Plan] = []
+        self._roster, self._limit = roster, silence or UNREAD
+        self._waited = 0.0  # seconds since anything was read while there were some
+        self._missing: set[bytes] = (
+            set()
+        )  # the marks that void records of this one continue, since a valid one
+
+    @property
+    def newest(self) -> Plan | None:
+        """The last plan published but not yet read back; None if there is none."""
+        return self.plans[-1] if self.plans else None
+
+    def publish(self, plan: Plan) -> None:
+        """Add a published plan."""
+        self.plans.append(plan)
+        self._roster.expect(plan)
+
+    def read(self, record: PlanRecord) -> None:
+        """Handle a valid record of this scheduler or another."""
+        size = len(record.plans)
+        self._waited = 0.0
+        self._missing.clear()
+        is_own = len(self.plans) >= size and self.plans[size - 1].mark == record.last.mark
+        self.plans = self.plans[size:] if is_own else []
+        if not self.plans:
+            self._roster.forget_expected()
+
+    def void(self, record: PlanRecord) -> bool:
+        """Handle a void record; return whether this scheduler published it.
+
+        Then it and all on top of it is to be planned again.
+        """
+        marks = [plan.mark for plan in self.plans]
+        if record.last.mark not in marks:
+            return False
+        follows_missing = record.continues in self._missing
+        self._missing.add(record.continues)
+        self._keep(0 if follows_missing else max(0, marks.index(record.last.mark) + 1 - len(record.plans)))
+        return True
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the time. After too long a wait, all unread plans are to be planned again."""
+        self._waited = self._waited + seconds if self.plans else 0.0
+        if self._waited > self._limit:
+            self._waited = 0.0
+            self._keep(0)
+
+    def _keep(self, count: int) -> None:
+        del self.plans[count:]
+        self._roster.forget_expected()
+        for plan in self.plans:
+            self._roster.expect(plan)
+
 
 __all__ = [
     "HeartbeatRead",

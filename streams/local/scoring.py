@@ -74,8 +74,6 @@ def _top(counts: FloatArray, hits: FloatArray) -> float:
     return float((positives[last] - beyond) / positives[-1])
 
 
-# Scores a decision on records that no node has learnt from.
-
 _NUMBERS = (Absolute, Huber, Squared)
 
 

@@ -6,11 +6,10 @@ from functools import partial
 from streams.local.mesh import MeshParts
 from streams.simulation.faults import LIES, ON_DISKS, FaultKind, InjectedFault
 from streams.simulation.history import Reached
-from streams.simulation.lies import Liar
+from streams.simulation.lies import Liar, Stranger
 from streams.simulation.node import SimulatedNode
 from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
-from streams.simulation.stranger import Stranger
 from streams.simulation.world import World
 
 RUNS = 0.15

@@ -31,13 +31,11 @@ from streams.mesh.settings.collaboration import NoiseSettings
 from streams.records.passes import Passes, fixed_sets
 from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import Appends, FaultyBus, Killed, PlannedCrash
+from streams.simulation.bus import Appends, FaultyBroker, FaultyBus, Killed, Link, PlannedCrash
 from streams.simulation.collaboration_checks import CollaborationChecks
 from streams.simulation.faults import ScheduledFault
 from streams.simulation.history import Reached, SimulatedHistory, Violation
-from streams.simulation.link import Link
-from streams.simulation.noise import CountedNoise
+from streams.simulation.stage import CountedNoise
 from streams.state.folder import JournalError
 from topology.keyed import generator
 

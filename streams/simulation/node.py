@@ -5,7 +5,7 @@ Half of the histories append as a host does on a broker: the append is under way
 a process may die between an append and what follows it, and an append may fail late.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,18 +18,50 @@ from streams.codec import Refused
 from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.memory_node import MemorySlots, NodeParts
 from streams.mesh.mesh import NodeContext
-from streams.records.slot_feed import SlotFeed
+from streams.records.record import RawRecord
+from streams.records.slot_feed import DataLog, SlotFeed
 from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.process import BEGINS_AGAIN
 from streams.runtime.runner import Host, Runner, is_orderly
-from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import Appends, FaultyBus, Killed, PausedScheduler, PlannedCrash
+from streams.simulation.bus import (
+    Appends,
+    FaultyBroker,
+    FaultyBus,
+    Killed,
+    Link,
+    PausedScheduler,
+    PlannedCrash,
+)
 from streams.simulation.history import Reached
 from streams.simulation.journal import DiskFull, SimulatedJournal
-from streams.simulation.link import Link
-from streams.simulation.records import DataTopic
 from streams.state.folder import JournalError
 from topology.scheduler import heartbeat_period
+
+# A node's data topic in a simulated history: all records stay, and every process of the node reads them.
+
+
+class DataTopic(DataLog):
+    """The records of one node; the topic's end is behind the furthest record that was read."""
+
+    def __init__(self, records: Sequence[RawRecord]) -> None:
+        super().__init__(iter(()))
+        self._all, self._end = records, 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the furthest record read."""
+        return self._end
+
+    def read(self, offset: int) -> RawRecord | None:
+        """Return the record at `offset`; None if there is none."""
+        if offset >= len(self._all):
+            return None
+        self._end = max(self._end, offset + 1)
+        return self._all[offset]
+
+    def trim(self, offset: int) -> None:
+        """Keep all: another process of the node may read them again."""
+
 
 RETRY = 0.5
 """Seconds after which a process starts again that could not go on."""

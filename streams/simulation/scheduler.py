@@ -6,10 +6,8 @@ from streams.local.mesh import MeshParts
 from streams.runtime.actions import Ended, ProcessWorld, at_once
 from streams.runtime.process import LogCut
 from streams.runtime.runner import Host, Role, Runner, is_orderly
-from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus, Killed, PausedScheduler, PlannedCrash
+from streams.simulation.bus import FaultyBroker, FaultyBus, Killed, Link, PausedScheduler, PlannedCrash
 from streams.simulation.history import Reached, SimulatedHistory
-from streams.simulation.link import Link
 from topology.scheduler import LeftOut
 
 RETRY = 0.5

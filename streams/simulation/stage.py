@@ -1,7 +1,9 @@
-"""The meshes of simulated histories: a mesh file's, with the settings and faults that a seed draws."""
+"""Makes the stage of a history: the mesh, its keys, its seeded noise, and what goes wrong."""
 
+import hashlib
+from collections import Counter
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -9,8 +11,12 @@ from math import inf
 from typing import Any
 
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from nodes.learner import Learner
+from nodes.privacy.exact import SimulatedSampler
+from nodes.values import BoolArray, FloatArray, IntArray
+from streams.codec.envelope import SignedEnvelope
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MeshParts
 from streams.local.run import mesh_parts
@@ -22,11 +28,82 @@ from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
 from streams.simulation.disk import has_disks
 from streams.simulation.faults import FaultKind, InjectedFault, drawn_faults
-from streams.simulation.noise import CountedNoise
-from streams.simulation.signing import signed
 from topology.keyed import generator
 from topology.lag import LagLimits
 from topology.slot_clock import SlotClock
+
+# Noise of a simulated history: another one at each draw, and the same when the history is run again.
+
+
+@dataclass(eq=False, slots=True)
+class CountedNoise:
+    """Seeded noise that differs at each draw, so that a release that is drawn twice shows.
+
+    With `again` it repeats that source's newest draws. `draws` counts the draws by kind and round;
+    `drawn` has each as (kind, round, scale), since it was emptied last.
+    """
+
+    seed: int
+    node: str
+    again: "CountedNoise | None" = None
+    simulated: bool = field(default=True, init=False)
+    draws: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
+    drawn: list[tuple[str, int, float]] = field(default_factory=list, init=False)
+
+    def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
+        """Return `values` plus the noise of the next draw in `round`."""
+        return self._next("laplace", round, scale).laplace(round, values, scale)
+
+    def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
+        """Return `values` plus the noise of the next draw in `round`."""
+        return self._next("gaussian", round, scale).gaussian(round, values, scale)
+
+    def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return the directions and numbers of the next draw in `round`."""
+        return self._next("sphere", round).sphere(round, shape)
+
+    def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
+        """Return `bits`, kept or flipped by the coins of the next draw in `round`."""
+        return self._next("coin", round, float(epsilon)).randomised(round, bits, epsilon)
+
+    def _next(self, kind: str, round: int, scale: float = 0.0) -> SimulatedSampler:
+        key = kind, round
+        if self.again is None:
+            self.draws[key] += 1
+            self.drawn.append((kind, round, scale))
+        number = (self.again or self).draws[key]
+        return SimulatedSampler(self.seed, f"{self.node} {number}")
+
+
+# Signatures of simulated meshes. The keys are the same in every history: they protect nothing.
+
+PLANNER = "planner"
+"""The name of all schedulers. (Nodes may have it too: each kind of message has its own signers.)"""
+
+
+@cache
+def key_of(whose: str) -> Ed25519PrivateKey:
+    """Return the private key of a node, a scheduler or a stranger."""
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(whose.encode()).digest())
+
+
+def signed(parts: MeshParts) -> MeshParts:
+    """Return the parts of a mesh in which each node and scheduler signs."""
+    topics = parts.topics
+    nodes = {name: _public(f"node {name}") for name in parts.nodes}
+    envelope = SignedEnvelope(topics.mesh, topics.run, parts.digest, nodes, {PLANNER: _public(PLANNER)})
+    return replace(
+        parts,
+        envelopes={name: envelope.signing(name, key_of(f"node {name}").sign) for name in nodes},
+        planner=envelope.signing(PLANNER, key_of(PLANNER).sign),
+    )
+
+
+def _public(whose: str) -> bytes:
+    return key_of(whose).public_key().public_bytes_raw()
+
+
+# The meshes of simulated histories: a mesh file's, with the settings and faults that a seed draws.
 
 HORIZONS = (4, 8)
 LEARNS = (None, 5, 9)

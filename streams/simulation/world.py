@@ -6,12 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
 from streams.bus.memory import Faults
-from streams.simulation.broker import FaultyBroker
+from streams.simulation.bus import FaultyBroker
 from streams.simulation.faults import FaultKind, InjectedFault
 from streams.simulation.history import SimulatedHistory, Violation
 from streams.simulation.journal import DiskJournal, FaultyJournal, SimulatedJournal
-from streams.simulation.node import SimulatedNode
-from streams.simulation.records import DataTopic
+from streams.simulation.node import DataTopic, SimulatedNode
 from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
 from streams.simulation.watch import Watch

@@ -18,7 +18,7 @@ from streams.runtime.deadlines import Deadlines
 from streams.runtime.runner import Runner
 from streams.simulation.search import MeshStage, search
 from topology.lag import Lag
-from topology.progress import Claims
+from topology.scheduler import Claims
 
 MESH = Path(__file__).parent / "mesh.yaml"
 MOST = 500

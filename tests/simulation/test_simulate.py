@@ -12,11 +12,9 @@ from streams.cli import simulate as simulating
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.simulation import search as searching
-from streams.simulation.broker import FaultyBroker
-from streams.simulation.bus import FaultyBus
+from streams.simulation.bus import FaultyBroker, FaultyBus, Link
 from streams.simulation.faults import FaultKind
 from streams.simulation.history import Reached
-from streams.simulation.link import Link
 from streams.simulation.search import MeshStage, SearchOutcome, run, search, shrunk
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING

@@ -4,8 +4,7 @@ import pytest
 
 from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
 from topology.plans import Member, after
-from topology.progress import MOST
-from topology.scheduler import PlansRead, Refusal, SchedulerMachine, SchedulerStarted, Ticked
+from topology.scheduler import MOST, PlansRead, Refusal, SchedulerMachine, SchedulerStarted, Ticked
 
 H = 4  # of these tests
 LISTENING = tuple(Member(name, f"{name}1", full=False) for name in ABC)
