@@ -35,7 +35,7 @@ from streams.codec.topics import MeshTopics
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.records.record import RawRecord
-from tests.benchmarks import decoding, engine, sparse
+from tests.benchmarks import decoding, engine, feeding, sparse
 from tests.benchmarks.metrics import measure_metrics
 from topology.graph import from_edges, ring
 from topology.keyed import generator
@@ -229,6 +229,7 @@ def main() -> None:
     measure_metrics()
     engine.main()
     decoding.main()
+    feeding.main()
     sparse.main()
 
 

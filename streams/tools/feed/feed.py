@@ -306,11 +306,14 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
     try:
         writer.put_again(letters)
         with shown(source.most) as tell:
-            for line in _before_end(lines, left, waiting):
-                delay = pace.delay(line.timestamp, time.time(), time.monotonic())
-                if delay > 0.0:
-                    writer.sleep(delay)
-                writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
+            for batch in _batches(lines, left, waiting):
+                for line in batch:
+                    if line.timestamp is not None or not pace.at_full_speed:
+                        delay = pace.delay(line.timestamp, time.time(), time.monotonic())
+                        if delay > 0.0:
+                            writer.sleep(delay)
+                            tell(topic.line + writer.acknowledged, writer.counts.malformed)
+                    writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
                 tell(topic.line + writer.acknowledged, writer.counts.malformed)
             writer.finish()
     except ProcessStopped:
@@ -351,12 +354,12 @@ def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
     return letters
 
 
-def _before_end(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator[Line]:
-    """Yield the lines, `left` at most. Raises ProcessStopped."""
+def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator[list[Line]]:
+    """Yield the lines, `left` at most, as they are read together. Raises ProcessStopped."""
     while left is None or left > 0:
         with waiting:
-            line = next(lines, None)
-        if line is None:
+            batch = lines.batch()
+        if not batch:
             return
-        left = None if left is None else left - 1
-        yield line
+        yield batch if left is None else batch[:left]
+        left = None if left is None else left - len(batch)

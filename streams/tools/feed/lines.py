@@ -43,7 +43,7 @@ class Lines(Iterator[Line]):
         self._records, self._decoder = opened.source.records, opened.source.decoder
         self._timed, self._time_of, self._largest = opened.timed, opened.time_of, largest
         self._ahead = opened.ahead
-        self._next = deque[tuple[RawRecord, bool]]()  # with whether it decodes
+        self._next = deque[Line]()
         self._broken: MeshFileError | None = None
         self._read = 0
         shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never holds two of them
@@ -55,21 +55,28 @@ class Lines(Iterator[Line]):
             record = next(self._records, None)
             if record is None:
                 return None
-            self._note(record)
+            self._note(record.value)
         return self._hash.digest()
 
     def __next__(self) -> Line:
         """Return the next line."""
         if not self._next:
-            self._read_ahead()
-        record, decodes = self._next.popleft()
-        self._note(record)
-        timestamp = self._timestamp(record) if self._timed else None
-        bad = self._wrong_with(record.value, timestamp, decodes=decodes)
-        return Line(self._read, record.value, timestamp, self._hash.digest(), bad)
+            self._next.extend(self._read_ahead())
+        return self._next.popleft()
 
-    def _read_ahead(self) -> None:
-        """Read the next records. Raises StopIteration, or what the source raised after those before it."""
+    def batch(self) -> list[Line]:
+        """Return the next lines, as many as are read together; none at the end."""
+        if not self._next:
+            try:
+                return self._read_ahead()
+            except StopIteration:
+                return []
+        lines = list(self._next)
+        self._next.clear()
+        return lines
+
+    def _read_ahead(self) -> list[Line]:
+        """Read the next lines. Raises StopIteration, or what the source raised after those before it."""
         records = list[RawRecord]()
         try:
             if self._broken is not None:
@@ -82,12 +89,20 @@ class Lines(Iterator[Line]):
         if not records:
             raise StopIteration
         decoded = self._decoder.decode_each([record.value for record in records])
-        self._next.extend((record, pair is not None) for record, pair in zip(records, decoded, strict=True))
+        return [self._line(record, pair is not None) for record, pair in zip(records, decoded, strict=True)]
 
-    def _note(self, record: RawRecord) -> None:
+    def _line(self, record: RawRecord, decodes: bool) -> Line:  # noqa: FBT001 # called for each record
+        value = record.value
+        timestamp = self._timestamp(record) if self._timed else None
+        ordinary = decodes and not self._timed and len(value) <= self._largest
+        bad = None if ordinary else self._wrong_with(value, timestamp, decodes=decodes)
+        self._note(value)
+        return Line(self._read, value, timestamp, self._hash.digest(), bad)
+
+    def _note(self, value: bytes) -> None:
         self._read += 1
         # the length separates records
-        self._hash.update(len(record.value).to_bytes(4, "little") + record.value)
+        self._hash.update(len(value).to_bytes(4, "little") + value)
 
     def _timestamp(self, record: RawRecord) -> float | None:
         timestamp = record.timestamp if self._time_of is None else self._time_of(record.value)

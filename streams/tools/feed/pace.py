@@ -34,6 +34,11 @@ class Pace:
         self._next: float | None = None
         self._shift: float | None = None
 
+    @property
+    def at_full_speed(self) -> bool:
+        """Whether a record without a time is due at once."""
+        return self._rate is None
+
     def delay(self, timestamp: float | None, wall: float, steady: float) -> float:
         """Return the seconds from now until the next record is due.
 
