@@ -7,6 +7,7 @@ ready (`slot_timeout`) is empty: its records wait.
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.machine.journal import DataPosition
@@ -87,6 +88,15 @@ class CountSlots(Generic[T]):
         if arrival.partition != 0:
             raise ValueError(f"partition {arrival.partition}: slots by count need a topic of one partition")
         self._waiting.append(arrival)
+
+    def extend(self, arrivals: Sequence[Arrival[T]]) -> None:
+        """Add the next records, all of partition 0."""
+        self._waiting.extend(arrivals)
+
+    @property
+    def missing(self) -> int:
+        """The number of records until the slot is full."""
+        return max(0, self._size - len(self._waiting))
 
     def behind(self, now: float) -> bool:  # noqa: ARG002 # as `ready`
         """Return False: `waiting` alone limits how many wait."""

@@ -2,10 +2,13 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from nodes.machine.journal import DataPosition
 from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
+
+_PARTITION = attrgetter("partition")
 
 
 class ReplaySlots:
@@ -21,6 +24,11 @@ class ReplaySlots:
         self._position: DataPosition | None = None  # where the open slot starts, or else the next one
         self.next: dict[int, int] = {}
         self.by_count = isinstance(self._slots, CountSlots)
+
+    @property
+    def missing(self) -> int:
+        """By count: the number of records until the slot is full."""
+        return self._slots.missing if isinstance(self._slots, CountSlots) else 0
 
     @property
     def waiting(self) -> int:
@@ -40,6 +48,18 @@ class ReplaySlots:
         if self.by_count:
             self._kept.append(arrival)
         return True
+
+    def add_all(self, arrivals: Sequence[Arrival[bytes]], now: float = math.inf) -> int:
+        """Add ascending records of each partition as `add` does; return how many are needed."""
+        slots = self._slots
+        # of one partition, in order: if the first is needed all are
+        needed = bool(arrivals) and arrivals[0].offset >= self.next.get(0, 0)
+        if not isinstance(slots, CountSlots) or not needed or any(map(_PARTITION, arrivals)):
+            return sum(self.add(arrival, now) for arrival in arrivals)
+        slots.extend(arrivals)
+        self._kept.extend(arrivals)
+        self.next[0] = arrivals[-1].offset + 1
+        return len(arrivals)
 
     def open(self, round: int, position: DataPosition) -> None:
         """Open the slot of that round at that position."""

@@ -151,15 +151,22 @@ class SlotCollector:
             closed = self._start(None)
         self._hand_on(closed)
 
-    def add(self, arrival: Arrival[bytes]) -> bool:
-        """Take a record; return whether to wait for `room` before the next one."""
-        with self._lock:
-            self._counts.records += self._slots.add(arrival, self._wall())
-            closed = self._complete()
-            blocked = self._blocked = self._full()
-        if closed is not None:
-            self._hand_on(closed)
-        return blocked
+    def add(self, arrivals: Sequence[Arrival[bytes]], first: int = 0) -> tuple[int, bool]:
+        """Take the records from `first` on, in ascending order of offsets, one by one as far as anybody sees.
+
+        Return the place of the next one to take, and whether to wait for `room` before it.
+        """
+        blocked = False
+        while first < len(arrivals) and not blocked:
+            with self._lock:
+                chunk = arrivals[first : first + self._at_once()]
+                self._counts.records += self._slots.add_all(chunk, self._wall())
+                closed = self._complete()
+                blocked = self._blocked = self._full()
+            first += len(chunk)
+            if closed is not None:
+                self._hand_on(closed)
+        return first, blocked
 
     def due(self, now: float) -> bool:
         """Return whether the open slot is over at `now`, and closes once all records up to now are added."""
@@ -226,6 +233,13 @@ class SlotCollector:
         if self._opened is not None and not self._unplaced:
             return False
         return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
+
+    def _at_once(self) -> int:
+        """Return how many records can be taken before a slot closes or there is no more room."""
+        if not self._slots.by_count:
+            return 1
+        is_open = self._opened is not None and not self._unplaced
+        return max(1, self._slots.missing if is_open else AHEAD - self._slots.waiting)
 
     def _wants_more(self) -> bool:
         if not self._slots.by_count:  # limited by themselves, and no record may delay another

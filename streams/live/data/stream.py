@@ -72,12 +72,11 @@ class DataStream:
         return Start(self.topic, position, self._collector, lambda: self.over)
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
-        """Take a fetch's records; after each wait until there is room for the next. Raises DataFailed."""
-        for arrival in arrivals:
-            if self.over:
-                return
+        """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
+        place = 0
+        while place < len(arrivals) and not self.over:
             try:
-                blocked = self._collector.add(arrival)
+                place, blocked = self._collector.add(arrivals, place)
             except Exception as error:  # noqa: BLE001 # Faust would log its text, which may hold a record
                 raise DataFailed(
                     f"{self.topic}: a record could not be taken: {type(error).__name__}"

@@ -48,7 +48,7 @@ class Side:
         self.rooms += 1
 
     def fill(self, first, end):
-        return [self.collector.add(arrival(offset)) for offset in range(first, end)]
+        return [self.collector.add([arrival(offset)])[1] for offset in range(first, end)]
 
     def place(self, end, records=None):
         """Tell the log's end, and then of the records at these offsets (None: at all), few at a time."""

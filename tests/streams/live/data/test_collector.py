@@ -25,7 +25,7 @@ def test_a_slot_says_the_truth_of_its_last_record():
     decoder = SchemaDecoder(SchemaSettings.model_validate(columns), CsvFields(("x", "y", "u")))
     collector = SlotCollector(lambda: CountSlots(2), decoder, None, closed.append, lambda: None)
     for offset, value in enumerate((b"1,2,3", b"1,2,4")):
-        collector.add(arrival(offset, value=value))
+        collector.add([arrival(offset, value=value)])
     collector.open(OpenSlot(1, ()))
     assert opened(closed[0].truth).tolist() == [4]
 
@@ -45,7 +45,7 @@ def test_slots_by_count_are_those_of_one_process(size, steps):
     position, added, pending, expected = (), 0, None, []
     for round, step in enumerate(steps, 1):
         if step == "record":
-            side.collector.add(arrival(added))
+            side.collector.add([arrival(added)])
             added += 1
         else:
             if step == "open" and side.slots:
@@ -71,7 +71,7 @@ def test_slots_by_time_are_those_of_one_process(timestamps, steps):
     expected = []
     for step in steps:
         if step == "record" and offset < len(records):
-            side.collector.add(arrival(offset, timestamps[offset]))
+            side.collector.add([arrival(offset, timestamps[offset])])
             offset += 1
         elif step == "settle" and offset:
             side.collector.settle(timestamps[offset - 1])
@@ -94,7 +94,7 @@ def test_two_threads_lose_and_double_nothing():
 
     def add():
         for offset in range(7 * 1000):
-            if collector.add(arrival(offset)):
+            if collector.add([arrival(offset)])[1]:
                 waited.append(offset)
                 assert room.wait(20)
                 room.clear()
@@ -168,7 +168,7 @@ def test_a_slot_by_time_closes_when_all_that_was_there_at_its_end_has_been_added
     side.collector.open(OpenSlot(1, ()))
     assert not side.collector.due(9.9)
     assert side.collector.due(10.0)
-    side.collector.add(arrival(0, 9.0))
+    side.collector.add([arrival(0, 9.0)])
     side.collector.settle(9.9)
     assert side.slots == []
     side.collector.settle(10.0)
@@ -178,7 +178,7 @@ def test_a_slot_by_time_closes_when_all_that_was_there_at_its_end_has_been_added
 def test_a_slot_by_time_that_was_over_when_all_was_read_closes_in_open_itself():
     side = Side(by_time())
     for offset, timestamp in enumerate([5.0, 15.0, 25.0]):
-        side.collector.add(arrival(offset, timestamp))
+        side.collector.add([arrival(offset, timestamp)])
     side.collector.settle(27.0)
     side.collector.open(OpenSlot(1, ()))
     side.collector.open(OpenSlot(2, ((0, 1),)))
@@ -263,12 +263,47 @@ def test_slots_by_time_wait_for_room_by_the_clock_alone():
     side.collector.open(OpenSlot(97, ()))
     side.collector.settle(97.0)
     assert len(side.slots) == 1
-    assert not any(side.collector.add(arrival(k, 99.5)) for k in range(2 * AHEAD))
+    assert not any(side.collector.add([arrival(k, 99.5)])[1] for k in range(2 * AHEAD))
     side.wall = 101.0  # the clock is in round 102: there is room again when a slot opens
-    assert [side.collector.add(arrival(2 * AHEAD + k, 99.5)) for k in range(2)] == [True, True]
+    assert [side.collector.add([arrival(2 * AHEAD + k, 99.5)])[1] for k in range(2)] == [True, True]
     side.collector.open(OpenSlot(98, side.slots[-1][2]))
     assert side.rooms == 1
-    assert not side.collector.add(arrival(2 * AHEAD + 2, 99.5))
+    assert not side.collector.add([arrival(2 * AHEAD + 2, 99.5)])[1]
+
+
+@given(
+    st.sampled_from([lambda: CountSlots(3), lambda: CountSlots(300), by_time(2)]),
+    st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 400), st.integers(1, 9)),  # records, and how far apart the gaps are
+            st.sampled_from(["open", "again"]),
+        ),
+        max_size=12,
+    ),
+)
+def test_records_that_are_taken_together_are_taken_as_one_by_one(slots, steps):
+    """Offsets without a record, records that come again, opened slots, and where there is no more room."""
+    together, one_by_one = Side(slots), Side(slots)
+    stops, offset, position = ([], []), 0, ()
+    for round, step in enumerate(steps, 1):
+        if isinstance(step, str):
+            if step == "open" and together.slots:
+                position = together.slots[-1][2]
+            for side in (together, one_by_one):
+                side.collector.open(OpenSlot(round, position))
+            continue
+        records, offset, place = [], max(0, offset - round % 3), 0
+        for number in range(step[0]):
+            records.append(arrival(offset, offset / 10))
+            offset += 1 + (number % step[1] == 0)
+        while place < len(records):
+            place, blocked = together.collector.add(records, place)
+            stops[0].extend([records[place - 1].offset] if blocked else [])
+        stops[1].extend(at.offset for at in records if one_by_one.collector.add([at])[1])
+        assert stops[0] == stops[1]
+        assert together.slots == one_by_one.slots
+        assert together.collector.next == one_by_one.collector.next
+    assert (together.counts, together.rooms) == (one_by_one.counts, one_by_one.rooms)
 
 
 def test_nobody_is_woken_who_does_not_wait():
@@ -286,7 +321,7 @@ def test_what_became_of_the_records_is_counted():
     side = Side(by_time(1))
     side.collector.open(OpenSlot(2, ()))
     for offset, (timestamp, value) in enumerate([(5.0, b"1"), (15.0, b"x"), (16.0, b"2"), (25.0, b"3")]):
-        side.collector.add(arrival(offset, timestamp, value))
+        side.collector.add([arrival(offset, timestamp, value)])
     side.collector.settle(20.0)
     counts = side.counts
     assert (counts.records, counts.late, counts.malformed, counts.overfull) == (4, 1, 1, 1)
@@ -300,7 +335,7 @@ def test_a_record_that_is_too_early_when_it_is_read_changes_nothing_but_the_owne
     for times in ((5.0, 15.0, 25.0), (1e9, 5.0, 15.0, 1e9, 25.0, 140.1)):
         side = Side(lambda: TimeSlots(9, start=0.0, period=10.0, grace=0.0, horizon=4))
         for offset, timestamp in enumerate(times):
-            side.collector.add(arrival(offset, timestamp, b"%d" % timestamp))
+            side.collector.add([arrival(offset, timestamp, b"%d" % timestamp)])
         position = ()
         for round in (1, 2, 3):
             side.collector.open(OpenSlot(round, position))

@@ -87,7 +87,7 @@ def test_which_records_enter_a_slot_does_not_depend_on_what_they_hold(kind, size
         end, position, positions = 0, (), []
         for round, count in enumerate(arriving, 1):
             for offset in range(end, end + count):
-                side.collector.add(arrival(offset, value=content(offset)))
+                side.collector.add([arrival(offset, value=content(offset))])
             end += count
             side.collector.place({0: end})
             side.collector.open(OpenSlot(round, position))
@@ -161,7 +161,7 @@ def test_holes_in_the_offsets_change_nothing_in_which_records_are_learnt(kind, s
         for round, arrived in enumerate(arriving, 1):
             for there in arrived:
                 if there:
-                    side.collector.add(arrival(end, value=b"%d" % len(records)))
+                    side.collector.add([arrival(end, value=b"%d" % len(records))])
                     records.append(end)
                 end += holes or there
             side.collector.place({0: end})
@@ -178,7 +178,7 @@ def test_the_newest_records_are_left_and_the_others_counted(size, more, arrived)
     side = late_side("drop-oldest", size + more, size)
     records = [offset for offset, there in enumerate(arrived) if there]
     for offset in records:
-        side.collector.add(arrival(offset))
+        side.collector.add([arrival(offset)])
     side.collector.open(OpenSlot(1, ()))
     side.place(len(arrived), records)
     newest = records[-(size + more) :]
