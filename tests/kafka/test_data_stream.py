@@ -82,7 +82,7 @@ def test_a_record_whose_decoder_breaks_is_absent_and_nothing_is_said_of_it(topic
 
 def test_slots_that_break_say_nothing_of_the_record(topic, tmp_path, caplog, capfd):
     class Broken(CountSlots):
-        def add(self, *arguments):
+        def extend(self, *arguments):
             raise ValueError(f"cannot take {arguments}")
 
     topic.send([b"secret"])

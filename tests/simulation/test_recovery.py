@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from nodes.machine.events import Notice
+from nodes.machine.events import Decided, Notice, Scored
 from nodes.protocol import Noticed
 from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release
@@ -31,13 +31,14 @@ def file(tmp_path_factory):
 class Mesh:
     """A mesh in which nodes are given up after 2 s and left out after 4."""
 
-    def __init__(self, file, faults=None):
-        self.notices = []
+    def __init__(self, file, faults=None, also=lambda *_: None):
+        self.notices, self._also = [], also
         parts = mesh_parts(file, round_timeout=2.0, silence=4.0)
         self.mesh = MemoryMesh(parts, self.report, faults=faults, new_id=counted_ids())
         self.nodes, self.broker, self.bus = self.mesh.nodes, self.mesh.broker, self.mesh.bus
 
     def report(self, name, report):
+        self._also(name, report)
         if isinstance(report, Noticed):
             self.notices.append((name, report.notice, report.peer))
 
@@ -234,3 +235,32 @@ def test_nodes_and_schedulers_that_die_again_and_again_release_what_they_would_h
                 mesh.scheduler.stop()
                 mesh.scheduler = MemoryScheduler(mesh.parts, mesh.broker)
         assert releases(mesh)[0] == expected
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=["some", "many"])
+def test_of_a_rounds_decisions_the_last_counts_and_is_final_once_a_later_rounds_follows(file, seeds):
+    """As docs/reference/wire.md promises: who is killed may leave one that nothing was learnt from."""
+    others = 0
+    for seed in seeds:
+        chance, slow = random.Random(seed), NAMES[seed % 4]  # noqa: S311 # no secret
+        crashes = {(name, chance.randrange(1, 200)) for name in NAMES if name != slow for _ in range(12)}
+        away = {(slow, chance.randrange(1, 200)) for _ in range(6)}
+        faults = Faults(seed=seed, slot_time=0.25, crash_before=crashes | away, restart_after=3.0)
+        written, learnt = {name: [] for name in NAMES}, {}
+
+        def report(name, report, written=written, learnt=learnt):
+            match report:
+                case Decided():
+                    written[name].append((report.round, report.decision.tobytes()))
+                case Scored():
+                    learnt[name, report.round] = report.decision.tobytes()
+
+        mesh = Mesh(file, faults, report)
+        mesh.finish()
+        for name, decisions in written.items():
+            rounds = [round for round, _ in decisions]
+            assert rounds == sorted(rounds)  # none comes behind one of a later round
+            last = dict(decisions)
+            others += len(set(decisions)) - len(last)
+            assert all(last[round] == value for (of, round), value in learnt.items() if of == name)
+    assert others > 0  # rounds with two values are among them
