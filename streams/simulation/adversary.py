@@ -33,6 +33,7 @@ class Adversary:
             FaultKind.MUTE: partial(self._cut, mute=True),
             FaultKind.CRASH: self._crash,
             FaultKind.PAUSE: self._pause,
+            FaultKind.STOPPED: self._stop,
             FaultKind.SLOW: self._slow,
             FaultKind.CLONE: self._clone,
             FaultKind.OLD_JOURNAL: self._old_journal,
@@ -147,6 +148,9 @@ class Adversary:
         node = self.world.nodes[fault.who]
         node.process.pause()
         self._after(fault.seconds, node.process.resume)
+
+    def _stop(self, fault: InjectedFault) -> None:
+        self.world.nodes[fault.who].process.stop(fault.seconds)
 
     def _slow(self, fault: InjectedFault) -> None:
         """Let a node stand still for most of each of `amount` periods."""
@@ -289,6 +293,16 @@ class Adversary:
         self._after(fault.seconds, scheduler.resume)
 
     def _second_scheduler(self, fault: InjectedFault) -> None:
+        """Let one work beside the first; half of the time plans come late, and both plan on unread ones."""
+        if fault.at % 2:
+            topology = self.world.scene.parts.topics.topology
+            self._plans_late(fault.seconds + fault.at % 8 / 10)
+            self.world.broker.latency[topology] = fault.at % 8 / 10
+
+            def on_time() -> None:
+                self.world.broker.latency.pop(topology, None)
+
+            self._after(fault.seconds, on_time)
         self._passing(self.world.add_scheduler(), fault.seconds)
 
     def _passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
@@ -353,6 +367,8 @@ class Adversary:
         self.world.watch.oracle.asked(name, leave_from)
         for node in self._processes(name):
             node.leave(leave_from)
+            if (leave_from or 0) % 2:
+                node.tell()
 
     def _new_file(self, fault: InjectedFault) -> None:
         """Bring a newer mesh file: a scheduler has it at once, then node after node, but for some of them."""

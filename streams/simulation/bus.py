@@ -291,20 +291,20 @@ class FaultyBus(MemoryBus):
 
 
 class PausedScheduler(VirtualScheduler):
-    """Turns of a process that may stand still; what is due meanwhile is done once it goes on."""
+    """Turns of a process that may stand still (`paused`); what is due meanwhile is done once it goes on."""
 
     def __init__(self, broker: FaultyBroker) -> None:
         super().__init__(broker)
-        self._paused = False
+        self.paused = False
         self._waiting: list[Action] = []
 
     def pause(self) -> None:
         """Do nothing from now on."""
-        self._paused = True
+        self.paused = True
 
     def resume(self) -> None:
         """Go on."""
-        self._paused = False
+        self.paused = False
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             self.do(action)
@@ -319,7 +319,7 @@ class PausedScheduler(VirtualScheduler):
 
     def do(self, action: Action) -> None:
         """Do `action` now, as a delivery is a turn; or once the process goes on."""
-        if self._paused:
+        if self.paused:
             self._waiting.append(action)
         else:
             action()

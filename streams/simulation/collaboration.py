@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.collaboration.events import CollaborationNotice, SetRead
+from nodes.collaboration.events import CollaborationNotice, ReadSet, SetRead
 from nodes.collaboration.messages import QueryRecord, RecordSet, ResponseRecord
 from nodes.privacy.mechanism import Sampler
 from nodes.protocol import Noticed
@@ -58,6 +58,7 @@ class PartyKind(StrEnum):
     MUTE = "mute"
     DELAY = "delay"
     LOST = "lost messages"
+    UNREADABLE = "set that cannot be read"
 
 
 PartyFault = ScheduledFault[PartyKind]
@@ -171,7 +172,7 @@ class SimulatedParty:
 
     def __init__(self, name: str, play: "CollaborationPlay") -> None:
         self.name, self.link = name, Link()
-        self.done = self.starting = self.full = False
+        self.done = self.starting = self.full = self.unreadable = False
         self._play = play
         self._host: Host | None = None
         self._bus: FaultyBus | None = None
@@ -202,9 +203,9 @@ class SimulatedParty:
         """Let the process die before that effect from now (1: the next), and start again later."""
         self._crash.plan(effects, restart_after)
 
-    def free_disk(self) -> None:
-        """Let the journal be written again."""
-        self.full = False
+    def mend(self) -> None:
+        """Let the journal be written again, and the set be read."""
+        self.full = self.unreadable = False
 
     def kill(self, why: str, restart_after: float) -> None:
         """End the process here and now; of its appends under way some have reached the disk."""
@@ -284,7 +285,7 @@ class CollaborationPlay:
         owner = OwnerRole(file, name, wire, _Disk(self._owners[name], self, name), boot)
         owner.presence.hello(world.bus, at_once)
         start = owner_start(self._owners[name], name, wire, world.bus)
-        return owner.role(start, records, passes, world, watcher)
+        return owner.role(start, records, _FaultyPasses(passes, self.parties[name]), world, watcher)
 
     def to_the_end(self) -> None:
         """Run the phase with faults, then the one in which all must come to an end. Raises Violation."""
@@ -341,7 +342,10 @@ class CollaborationPlay:
                 party.crash_in(fault.amount, fault.seconds)
             case PartyKind.FULL_DISK:
                 party.full = True
-                self.broker.after(fault.seconds, party.free_disk)
+                self.broker.after(fault.seconds, party.mend)
+            case PartyKind.UNREADABLE:
+                party.unreadable = True
+                self.broker.after(fault.seconds, party.mend)
             case PartyKind.DELAY:
                 self.broker.latency[own_topic] = fault.amount / 10
                 self.broker.after(fault.seconds, partial(self._on_time, own_topic))
@@ -365,11 +369,25 @@ class CollaborationPlay:
         self.history.note("adversary", "stops")
         self.broker.calm()
         for party in self.parties.values():
-            party.full = False
+            party.mend()
             party.link.heal(deaf=True, mute=True)
         for party in self.parties.values():
             party.kill("its operator starts it again", 0.0)
             party.start()
+
+
+@dataclass(frozen=True, slots=True)
+class _FaultyPasses:
+    """Passes over a set that sometimes cannot be read."""
+
+    passes: Passes
+    party: SimulatedParty
+
+    def read(self, asked: ReadSet, wanted: Callable[[], bool]) -> SetRead | None:
+        """Read the set. Raises OSError where it cannot be read."""
+        if self.party.unreadable:
+            raise OSError("a planted fault")
+        return self.passes.read(asked, wanted)
 
 
 class _Disk:

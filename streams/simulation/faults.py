@@ -51,6 +51,7 @@ class FaultKind(StrEnum):
     REPLAY = "replay"
     POWER_FAILURE = "power failure"
     DAMAGED_JOURNAL = "damaged journal"
+    STOPPED = "asked to end"
 
 
 K = TypeVar("K", bound=StrEnum)
@@ -125,6 +126,7 @@ RANGES = {
     FaultKind.REPLAY: Range(0.5, 6, amounts=(0, 99)),
     FaultKind.POWER_FAILURE: Range(0.6, 6, (0.0, 2.0)),
     FaultKind.DAMAGED_JOURNAL: Range(0.3, 3, (0.0, 2.0)),
+    FaultKind.STOPPED: Range(0.1, 2, (0.0, 2.0)),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 

@@ -5,6 +5,7 @@ Half of the histories append as a host does on a broker: the append is under way
 a process may die between an append and what follows it, and an append may fail late.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from streams.mesh.mesh import NodeContext
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
+from streams.runtime.floods import Summed
 from streams.runtime.process import BEGINS_AGAIN
 from streams.runtime.runner import Host, Runner, is_orderly
 from streams.simulation.bus import (
@@ -32,7 +34,7 @@ from streams.simulation.bus import (
     PausedScheduler,
     PlannedCrash,
 )
-from streams.simulation.history import Reached
+from streams.simulation.history import Reached, Violation
 from streams.simulation.journal import DiskFull, SimulatedJournal
 from streams.state.folder import JournalError
 from topology.scheduler import heartbeat_period
@@ -133,6 +135,9 @@ class SimulatedNode(NodeObserver):
         self._slot_time, self._new_id, self._watcher = slot_time, new_id, watcher
         self._bus: FaultyBus | None = None
         self.crash = PlannedCrash()
+        self.runner: Runner | None = None
+        self._counts = LineCounts()
+        self._summed = Summed(self._counts, clock=lambda: broker.now)
 
     @property
     def halted(self) -> bool:
@@ -160,6 +165,13 @@ class SimulatedNode(NodeObserver):
     def leave(self, leave_from: int | None) -> None:
         """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
         self.leave_from = leave_from
+
+    def tell(self) -> None:
+        """Tell the process of the wish here and now: else it asks by itself in a while."""
+        runner = self.runner
+        if self.role is not None and runner is not None and not (self.process.paused or runner.queue.held):
+            for event in self.role.wish():
+                runner.handle(event)
 
     def use_file(self, context: NodeContext, generation: int) -> None:
         """Use another mesh file from the next start on."""
@@ -192,7 +204,17 @@ class SimulatedNode(NodeObserver):
         feed = SlotFeed(self._data, parts.slots, parts.decoder)
         slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed)
         process = role.role(self, slots.open, clock=world.clock, beat=heartbeat_period(mesh.silence))
-        return Runner(process, world, partial(self.process.over, self, role), self._before_effect)
+        self.runner = Runner(process, world, partial(self.process.over, self, role), self._before_effect)
+        return self.runner
+
+    def end(self) -> None:
+        """End with the process. Raises Violation if not all refused records were counted in its log."""
+        self.role = self.runner = None
+        self.journal.end()
+        self._summed.end()
+        if self._counts.logged != self._counts.refused:
+            logged, refused = self._counts.logged, self._counts.refused
+            raise Violation(f"{self.name} logs {logged} refused records: it has refused {refused}")
 
     def durable(self, record: JournalRecord, secret: Secret | None) -> None:
         """Record that a record is durable."""
@@ -225,12 +247,31 @@ class SimulatedNode(NodeObserver):
         self._watcher.reported(self, report)
 
     def refused(self, topic: str, refused: Refused) -> None:
-        """Pass it on."""
+        """Pass it on, and log it."""
+        self._counts.refused += 1
+        self._summed.say(logging.WARNING, refused.reason, refused.reason.value)
         self._watcher.refused(self, topic, refused)
+
+    def catch_up(self) -> None:
+        """Log what is due."""
+        self._summed.catch_up()
 
     def wished(self, leave_from: int | None) -> None:
         """Pass it on."""
         self._watcher.wished(self, leave_from)
+
+
+class LineCounts(logging.Logger):
+    """Counts the refused records that a log tells of."""
+
+    def __init__(self) -> None:
+        super().__init__("simulated")
+        self.refused = self.logged = 0
+
+    def log(self, level: int, msg: object, *args: object, **_: object) -> None:
+        """Count a line, or what it sums up."""
+        del level, msg
+        self.logged += int(str(args[1])) if len(args) > 1 else 1
 
 
 class _Disk:
@@ -314,6 +355,18 @@ class SimulatedProcess:
         if restart_after is not None:
             self._broker.after(restart_after, self.start)
 
+    def stop(self, restart_after: float) -> None:
+        """End the process as it is asked to: its nodes tell where they have stopped."""
+        for node in self.nodes:
+            if node.runner is not None and not node.halted:
+                node.runner.last_beat()
+        self.end("asked to end", restart_after)
+
+    @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._actions.paused
+
     def take(self, node: SimulatedNode) -> None:
         """Run a node too, which has had no process yet."""
         node.process = self
@@ -368,8 +421,7 @@ class SimulatedProcess:
             self.end("its operator starts it again", 0.0)
 
     def _gone(self, node: SimulatedNode, why: str) -> None:
-        node.role = None
-        node.journal.end()
+        node.end()
         self._watcher.stopped(node, why)
 
     def _sending(self, senders: dict[str, SimulatedNode], topic: str, value: bytes) -> None:

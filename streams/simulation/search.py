@@ -9,6 +9,7 @@ from streams.simulation.adversary import Adversary
 from streams.simulation.faults import InjectedFault, ScheduledFault
 from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.node import SimulatedNode
+from streams.simulation.oracle.oracle import GRACE
 from streams.simulation.oracle.wire import ReadMember, ReadPlan
 from streams.simulation.stage import EVENTS, Scene, Stage
 from streams.simulation.world import World
@@ -23,6 +24,16 @@ def is_done(world: World, broken: set[str]) -> bool:
     """Return whether every node that is not broken, nor lies, has reached the end of the run."""
     ended = {node.name for node in world.processes if node.halted}
     return ended | broken | world.excuses.liars >= set(world.nodes)
+
+
+def check_connected(world: World, broken: set[str]) -> None:
+    """Raise Violation for a process that counts the broker as away, although it has long been there."""
+    if world.broker.now < world.excuses.calm_at + GRACE:
+        return
+    for node in world.processes:
+        runner = None if node.halted or node.name in broken else node.runner
+        if runner is not None and node.process.link.whole and not runner.clock.going:
+            raise Violation(f"{node.name} counts the broker as away, which is there")
 
 
 def may_wait(world: World, broken: set[str]) -> bool:
@@ -219,6 +230,7 @@ class _MeshPlay:
 
     def finish(self) -> None:
         """Check what only the end tells. Raises Violation."""
+        check_connected(self._adversary.world, self._adversary.broken)
         self._adversary.world.watch.finish()
 
     def close(self) -> None:

@@ -239,7 +239,9 @@ class Oracle:
     def gave_up(self, process: WatchedProcess, source: str, round: int, looked_at: float) -> None:
         """Check that what the edge held when its end was looked up has been read."""
         self._history.reached.add(Reached.GIVEN_UP)
-        name, plans = process.name, self.topology.valid[round]
+        name, plans = process.name, self.topology.valid.get(round)
+        if plans is None:
+            raise Violation(f"{name} gives up {source} in round {round}, which no plan has")
         if self._setup.topics[source, name] in self.excuses.forgotten or len(plans) > 1:
             return
         member = plans[0].member(source)
