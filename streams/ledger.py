@@ -19,7 +19,6 @@ from nodes.accounting.guarantee import Guarantee, Price
 from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
-from streams.codec.topics import DataTopics
 from streams.mesh.compatibility import Part, by_time, part_of
 from streams.mesh.errors import one_of
 from streams.mesh.file import CollaborationFile, MeshFile
@@ -137,7 +136,7 @@ def known_spends(
         earlier = tuple(
             compared.placed(life_beside) for life_beside in other_lives if compared.may_share(life_beside)
         )
-        by = ["this folder"] * (state is not None) + [DataTopics(name).spends] * (lines is not None)
+        by = ["this folder"] * (state is not None) + [file.data_topics(name).spends] * (lines is not None)
         by_name[name] = Reuse(earlier, life, " and ".join(by) or "this mesh file", file.member)
     return by_name
 

@@ -18,7 +18,11 @@ _NAMES = {
 
 def region() -> str:
     """Return a line for each process and broker."""
-    topics = MeshTopics("zmesh", "zrun")
+    topics, own, owned = (
+        MeshTopics("zmesh", "zrun"),
+        DataTopics("zmesh", "znode"),
+        DataTopics("zmesh", "zowner"),
+    )
     processes = (
         ("node", "mesh", node_on_mesh(topics, "znode", ["zsource"], ["ztarget"])),
         (
@@ -26,13 +30,13 @@ def region() -> str:
             "mesh",
             node_on_mesh(MeshTopics("zmesh", "zrun", "outbox"), "znode", ["zsource"], ["ztarget"]),
         ),
-        ("node", "data", node_on_data("znode", DataTopics("znode").group)),
-        ("feeder", "data", feeder("znode")),
+        ("node", "data", node_on_data(own, "zrun")),
+        ("feeder", "data", feeder(own)),
         ("scheduler", "mesh", scheduler(topics, ["znode"])),
         ("learner", "mesh", learner(topics, "zlearner", ["zowner"])),
         ("owner", "mesh", owner_on_mesh(topics, "zowner")),
-        ("owner of a topic", "data", owner_on_data("zowner")),
-        ("feeder of a topic", "data", owner_feeder("zowner")),
+        ("owner of a topic", "data", owner_on_data(owned)),
+        ("feeder of a topic", "data", owner_feeder(owned)),
     )
     rows = ["| process | broker | reads | writes | more |", "|---|---|---|---|---|"]
     rows += [_row(process, broker, access) for process, broker, access in processes]

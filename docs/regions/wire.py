@@ -39,9 +39,13 @@ _REASONS = {
 def topics() -> str:
     """Return a line for each kind of topic: on which broker it is, its name, what it holds."""
     lines = ["| broker | topic | holds |", "|---|---|---|"]
-    for broker, names in (("mesh", MeshTopics("zmesh", "zrun")), ("data", DataTopics("znode"))):
+    for broker, names in (("mesh", MeshTopics("zmesh", "zrun")), ("data", DataTopics("zmesh", "znode"))):
         for key, what in vars(type(names)).items():
-            if key.startswith("_") or key == "group" or not isinstance(what, property | FunctionType):
+            if (
+                key.startswith("_")
+                or key in {"group", "all"}
+                or not isinstance(what, property | FunctionType)
+            ):
                 continue
             found = getattr(names, key)
             name = found if isinstance(found, str) else found(*_ids(found))

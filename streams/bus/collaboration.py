@@ -105,15 +105,14 @@ def owner_on_mesh(topics: MeshTopics, name: str) -> Access:
     return Access((topics.query, *own_topics), (*own_topics, topics.dead_letters(name)))
 
 
-def owner_on_data(name: str) -> Access:
+def owner_on_data(topics: DataTopics) -> Access:
     """Return an owner's rights on its own broker, where its set is a topic, and what was spent on it."""
-    topics = DataTopics(name)
     return Access((topics.records, topics.spends), (topics.spends,))
 
 
-def owner_feeder(name: str) -> Access:
+def owner_feeder(topics: DataTopics) -> Access:
     """Return the rights of what feeds a set to its topic; it continues after the stored records."""
-    records = (DataTopics(name).records,)
+    records = (topics.records,)
     return Access(records, records, configs=records)
 
 
@@ -132,12 +131,13 @@ def collaboration_users(wire: Wire) -> tuple[User, ...]:
     )
 
 
-def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
+def owner_data_users(mesh: str, owners: Iterable[str]) -> tuple[User, ...]:
     """Return the users of an owner's own broker: the owner's, and its feeder's. None has a quota."""
     users = []
     for name in owners:
-        users.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
-        users.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(name)]), None))
+        topics = DataTopics(mesh, name)
+        users.append(User(name, (f"owner {name}",), rules([owner_on_data(topics)]), None))
+        users.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(topics)]), None))
     return tuple(users)
 
 
@@ -146,9 +146,9 @@ def shared_users_of(file: CollaborationFile) -> tuple[User, ...]:
     return collaboration_users(Wire(file.resolved))
 
 
-def data_users_of(_: CollaborationFile, owners: Iterable[str]) -> tuple[User, ...]:
+def data_users_of(file: CollaborationFile, owners: Iterable[str]) -> tuple[User, ...]:
     """Return the users of an owner's own broker."""
-    return owner_data_users(owners)
+    return owner_data_users(file.mesh.name, owners)
 
 
 # The topics that a collaboration needs on each broker, and their settings.
@@ -176,11 +176,13 @@ def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
     return tuple(specs)
 
 
-def owner_specs(owner: str) -> tuple[TopicSpec, ...]:
+def owner_specs(topics: DataTopics) -> tuple[TopicSpec, ...]:
     """Return the topics of an owner's own broker, for a set of records that is a topic."""
-    return (records_spec(owner), spends_spec(owner))
+    return (records_spec(topics), spends_spec(topics))
 
 
 def topics_of(file: CollaborationFile, name: str | None) -> tuple[TopicSpec, ...]:
     """Return the topics of the shared broker (None), or of an owner's own."""
-    return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)
+    if name is None:
+        return collaboration_specs(Wire(file.resolved))
+    return owner_specs(file.data_topics(name))

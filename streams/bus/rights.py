@@ -5,13 +5,14 @@ the rules of all its processes, and a quota: how much it may ask of a broker.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
 from streams.codec import heartbeat
-from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
+from streams.codec.topics import ID_PATTERN, RUN_KINDS, DataTopics, MeshTopics, all_of, edges_of
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.parties import auditor_user, feeder_user, is_subject, scheduler_user
@@ -197,16 +198,14 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
     return Access(reads, writes, owned=() if prefix is None else (prefix,))
 
 
-def node_on_data(node: str, group: str | None = None) -> Access:
-    """Return a node's rights on its party's own broker."""
-    topics = DataTopics(node)
+def node_on_data(topics: DataTopics, run: str | None = None) -> Access:
+    """Return a node's rights on its party's own broker, with those of a run on its consumer group."""
     written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
-    return Access((topics.records, topics.spends), written, () if group is None else (group,))
+    return Access((topics.records, topics.spends), written, () if run is None else (topics.group(run),))
 
 
-def feeder(node: str) -> Access:
+def feeder(topics: DataTopics) -> Access:
     """Return a feed's rights on the party's own broker; it continues after the stored records."""
-    topics = DataTopics(node)
     records, read_and_written = (topics.records,), (topics.records, topics.dead_letters)
     return Access(read_and_written, read_and_written, configs=records)
 
@@ -258,10 +257,11 @@ def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
     """
     users = []
     for user, user_nodes in _nodes_of(mesh, nodes).items():
-        work = [node_on_data(node, DataTopics(node).group) for node in user_nodes]
+        topics = {node: DataTopics(mesh.settings.name, node) for node in user_nodes}
+        work = [node_on_data(topics[node], mesh.settings.run) for node in user_nodes]
         users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
         users += [
-            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None)
+            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(topics[node])]), None)
             for node in user_nodes
         ]
     return tuple(users)
@@ -330,34 +330,35 @@ def grants(principal: str, rules: Iterable[Rule]) -> tuple[Grant, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What belongs to a mesh on a broker: `prefix` begins the names of all its topics, `names` are others."""
+    """What belongs to a mesh on a broker.
+
+    `prefix` begins the names of all topics of its runs, `names` are its nodes' own topics, and `groups`
+    matches their consumer groups.
+    """
 
     prefix: str | None = None
     names: frozenset[str] = frozenset()
+    groups: re.Pattern[str] | None = None
 
     @classmethod
-    def of(cls, mesh: str | None, nodes: Iterable[str]) -> "Scope":
-        """Return that of a mesh broker (`mesh`: its name) that also carries the data of these nodes."""
-        topics = [DataTopics(node) for node in nodes]
-        owned_names = {
-            name
-            for node_topics in topics
-            for name in (node_topics.records, node_topics.dead_letters, node_topics.spends, node_topics.group)
-        }
-        owned_names |= {
-            name for node_topics in topics for name in (node_topics.predictions, node_topics.decisions)
-        }
-        return cls(None if mesh is None else f"{mesh}.", frozenset(owned_names))
+    def of(cls, mesh: str, nodes: Iterable[str], *, shared: bool) -> "Scope":
+        """Return that of a data broker of these nodes, which is the mesh broker too where it is `shared`."""
+        nodes = tuple(nodes)
+        owned_names = {name for node in nodes for name in DataTopics(mesh, node).all}
+        groups = re.compile(rf"{re.escape(mesh)}\.{ID_PATTERN}\.({'|'.join(nodes)})")
+        return cls(f"{mesh}." if shared else None, frozenset(owned_names), groups if nodes else None)
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
         if grant.kind == "topic" and self.prefix is not None and grant.name.startswith(self.prefix):
-            # a name of two parts is a topic of data, also where the mesh is called `data` or `spends`
-            return grant.pattern == "prefix" or grant.name.count(".") > 1 or self._owns(grant, users)
-        return self._owns(grant, users)
+            # somebody else's topic may begin with the mesh's name too
+            return grant.pattern == "prefix" or [*grant.name.split("."), "", ""][2] in RUN_KINDS
+        return grant.principal in users and self._owns(grant)
 
-    def _owns(self, grant: Grant, users: Iterable[str]) -> bool:
-        return grant.kind in {"topic", "group"} and grant.name in self.names and grant.principal in users
+    def _owns(self, grant: Grant) -> bool:
+        if grant.kind == "group":
+            return self.groups is not None and self.groups.fullmatch(grant.name) is not None
+        return grant.kind == "topic" and grant.name in self.names
 
     def reached(self, grant: Grant) -> bool:
         """Return whether a rule for more than this mesh lets its principal at something of the mesh."""

@@ -146,11 +146,11 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
 
 def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
     """Return the topics of a party's own broker. They outlive runs, so a later run may need more room."""
-    topics, retained_rounds = DataTopics(node), 4 * mesh.horizon
+    topics, retained_rounds = DataTopics(mesh.name, node), 4 * mesh.horizon
     record = LONGEST_LINE + OVERHEAD
     decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
-        records_spec(node),
+        records_spec(topics),
         letters_spec(topics.dead_letters, "data-deadletter", record),
         TopicSpec(
             topics.predictions, "predictions", max(retained_rounds * mesh.slots.size * OVERHEAD, 16 * MIB)
@@ -158,18 +158,18 @@ def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
         TopicSpec(
             topics.decisions, "decisions", max(retained_rounds * decision, MIB), max(decision, LEAST_LIMIT)
         ),
-        spends_spec(node),
+        spends_spec(topics),
     )
 
 
-def spends_spec(reader: str) -> TopicSpec:
+def spends_spec(topics: DataTopics) -> TopicSpec:
     """Return the topic of what was spent on the data of a node or an owner."""
-    return TopicSpec(DataTopics(reader).spends, "spends", MIB, compacted=True)
+    return TopicSpec(topics.spends, "spends", MIB, compacted=True)
 
 
-def records_spec(name: str) -> TopicSpec:
+def records_spec(topics: DataTopics) -> TopicSpec:
     """Return the topic of the records of a node, or of an owner."""
-    return TopicSpec(DataTopics(name).records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True)
+    return TopicSpec(topics.records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True)
 
 
 def letters_spec(name: str, kind: str, limit: int, *, shared: bool = False) -> TopicSpec:

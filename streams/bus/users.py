@@ -304,7 +304,7 @@ class _Broker:
 
     def wanted(self, file: AnyFile) -> DesiredUsers:
         users = (*(shared_users(file) if self.mesh else ()), *file.kind.data_users(file, self.nodes))
-        scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
+        scope = Scope.of(file.mesh.name, self.nodes, shared=self.mesh)
         return DesiredUsers(merged(users), scope, tls=self.settings.security == "tls")
 
 

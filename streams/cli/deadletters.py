@@ -15,7 +15,6 @@ from streams.bus.bus import BusError, Stored
 from streams.bus.logs import reached
 from streams.cli.arguments import MeshArgument
 from streams.codec import decode_dead_letter
-from streams.codec.topics import DataTopics
 from streams.mesh.collaboration import Wire
 from streams.mesh.errors import chosen
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
@@ -68,7 +67,7 @@ def own_letters(file: MeshFile, node: str, last: int) -> LetterList:
 
     For its owner's eyes. Raises BusError, MeshFileError.
     """
-    return _read(file.brokers(node).data, DataTopics(node).dead_letters, last, _of_its_own)
+    return _read(file.brokers(node).data, file.data_topics(node).dead_letters, last, _of_its_own)
 
 
 def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> LetterList:

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.arguments import CodeOption, MeshArgument
-from streams.codec.topics import DataTopics
 from streams.ledger import data_of
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
@@ -85,19 +84,19 @@ def feed(
 ) -> None:
     """Feed a node's source to its data topic, each record once.
 
-    Reads the source that the mesh file gives the node, and writes each record as a message of data.NAME, on
-    the node's data broker. `mirrormesh provision` creates that topic; `mirrormesh up` needs no feed. A line
-    is sent as it is, without a CSV header; rows of Parquet become JSON lines, rows of csr libsvm lines.
-    Shuffle and take apply. A generator gives as many records as the mesh's rounds need.
+    Reads the source that the mesh file gives the node, and writes each record as a message of
+    data.MESH.NAME, on the node's data broker. `mirrormesh provision` creates that topic; `mirrormesh up`
+    needs no feed. A line is sent as it is, without a CSV header; rows of Parquet become JSON lines, rows of
+    csr libsvm lines. Shuffle and take apply. A generator gives as many records as the mesh's rounds need.
 
     To go on after Ctrl-C or any other interruption, call it again in the same way: it continues after the
     last line that the topic holds, as a record that is fed twice would be learnt from twice. So a topic takes
     one source, from its first line on, standard input included. To feed another, delete the topic, provision
     it, and give the run a new name. While the broker does not answer, the feed waits.
 
-    A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
-    line and the reason; an empty record takes its place. Above 1 % the last line says how many and why; above
-    one half the exit code is 3.
+    A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.MESH.NAME)
+    with its line and the reason; an empty record takes its place. Above 1 % the last line says how many and
+    why; above one half the exit code is 3.
 
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
@@ -109,9 +108,9 @@ def feed(
     dated further ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended,
     nothing is fed.
 
-    In a collaboration NAME is an owner whose source has no path: its set is to be the topic data.NAME. FILE
-    must be given. It is looked at whole first, and nothing is fed unless it holds the owner's number of
-    records and each can be read: there are no dead letters.
+    In a collaboration NAME is an owner whose source has no path: its set is to be the topic
+    data.MESH.NAME. FILE must be given. It is looked at whole first, and nothing is fed unless it holds the
+    owner's number of records and each can be read: there are no dead letters.
 
     Give --state with FILE: the folder then knows that these records are learnt from by this name, so that
     another node or owner that learns from the same file is added up with it.
@@ -148,7 +147,7 @@ def feed_fully(
     """Feed by `work`; print what was fed, and exit with the code."""
     if state is not None and options.path not in {None, "-"}:
         (fed_file,) = data_of(file, name, path=str(options.path))
-        keep_fed(state, name, fed_file._replace(topic=DataTopics(name).records))
+        keep_fed(state, name, fed_file._replace(topic=file.data_topics(name).records))
     with Stop() as stop:
         try:
             fed = work(stop)

@@ -1,6 +1,8 @@
-"""The names of all topics. Mesh topics begin with `<mesh>.<run>.`, so no run reads another's records.
+"""The names of all topics, and of the consumer groups.
 
-Mesh topics have three parts or more and data topics two, so they never clash on a shared broker.
+Topics of a run begin with `<mesh>.<run>.`, and those of a party's own broker with their kind. No mesh may be
+called like a kind, so they never clash on a shared broker, and no right on the beginning `<mesh>.<run>.`
+covers anybody's records.
 """
 
 import re
@@ -13,6 +15,10 @@ ID_PATTERN = "[a-z0-9-]+"
 """Allowed names of meshes, runs and nodes: without dots, so that topics stay distinct."""
 LONGEST_TOPIC = 249
 """Kafka's limit on a topic's name, in characters."""
+DATA_KINDS = ("data", "data-deadletter", "predictions", "decisions", "spends")
+"""The kinds of topics on a party's own broker: their names' first parts."""
+RUN_KINDS = ("topology", "scheduler", "progress", "edge", "outbox", "deadletter", "query", "response")
+"""The kinds of topics of a run: their names' third parts."""
 
 
 Layout = Literal["edges", "outbox"]
@@ -88,45 +94,49 @@ def all_of(topics: MeshTopics) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataTopics:
-    """Topics on the party's own broker, shared by all runs. Raises ValueError for a bad id."""
+    """Topics on the party's own broker, shared by all runs of a mesh. Raises ValueError for a bad id."""
 
+    mesh: str
     node: str
 
     def __post_init__(self) -> None:
-        _joined("data", self.node)
+        if self.mesh in DATA_KINDS:
+            raise ValueError(f"the mesh {self.mesh!r} is called like a kind of topic")
+        _joined("data-deadletter", self.mesh, self.node)  # the longest
 
     @property
     def records(self) -> str:
         """The node's stream of records: private."""
-        return _joined("data", self.node)
+        return _joined("data", self.mesh, self.node)
 
     @property
     def dead_letters(self) -> str:
         """Records that could not be fed, or are stored broken: private."""
-        return _joined("data-deadletter", self.node)
+        return _joined("data-deadletter", self.mesh, self.node)
 
     @property
     def predictions(self) -> str:
         """Predictions on the node's own records: private."""
-        return _joined("predictions", self.node)
+        return _joined("predictions", self.mesh, self.node)
 
-    @property
-    def group(self) -> str:
-        """The consumer group: its committed offsets show the party's tools how far the node has read.
-
-        Faust names the group after its app, and the app after the topic.
-        """
-        return self.records
+    def group(self, run: str) -> str:
+        """Return the consumer group, by whose offsets the party's tools see how far the run has read."""
+        return _joined(self.mesh, run, self.node)
 
     @property
     def spends(self) -> str:
         """The privacy spent on the records by each run of any mesh, newest per state folder: private."""
-        return _joined("spends", self.node)
+        return f"spends.{self.records}"
 
     @property
     def decisions(self) -> str:
         """Decisions for the party's own application, round by round."""
-        return _joined("decisions", self.node)
+        return _joined("decisions", self.mesh, self.node)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.records, self.dead_letters, self.predictions, self.decisions, self.spends
 
 
 @lru_cache(maxsize=65536)

@@ -25,7 +25,6 @@ from streams.bus.errors import bus_error
 from streams.bus.logs import SOON, Logs
 from streams.bus.rights import access_of_all
 from streams.codec import Refused
-from streams.codec.topics import DataTopics
 from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.owner import OwnerRole, owner_start
 from streams.ledger import Reuse, promises_of
@@ -115,7 +114,7 @@ class TopicSet:
 
 def topic_passes(file: CollaborationFile, owner: str, fixed: Extent | None) -> Passes:
     """Return the passes over the topic of an owner's own broker. Raises MeshFileError."""
-    source, topic = file.own(owner).source, DataTopics(owner).records
+    source, topic = file.own(owner).source, file.data_topics(owner).records
     if isinstance(source, FileSettings):
         decoder = file_decoder(file, source, ("owners", owner, "source"))
         topic_set = TopicSet(file.brokers(owner).data, topic, fixed)
@@ -278,11 +277,11 @@ class _HostedOwner:
         """Record that the run continues, beside a topic of data too; return what is known of the set."""
         topic, spend, journal = None, self._spend, self._journal
         if self._passes is None:
-            broker = self._file.brokers(self.name).data
-            lines = ask(lambda: SpendsBus(broker, [self.name]))
+            broker, topics = self._file.brokers(self.name).data, self._file.data_topics(self.name)
+            lines = ask(lambda: SpendsBus(broker, [topics]))
             closing.callback(lines.close)
             closing.callback(lines.flush, FLUSH / 2)
-            topic = SpendsTopic(lines, self.name)
+            topic = SpendsTopic(lines, topics)
         ask(lambda: spend.begin(journal, topic))
         closing.callback(spend.end, journal)
         return spend.known()

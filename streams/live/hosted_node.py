@@ -175,7 +175,9 @@ class HostedNode:
         slots = file.mesh.slots
         timeout = slots.timeout if slots.by == "count" else None
         late = file.own(name).late_policy.policy(slots.size)
-        self.data = DataStream(name, self._made.mesh.slots, self._decoder, timeout, late)
+        self.data = DataStream(
+            file.data_topics(name), file.mesh.run, self._made.mesh.slots, self._decoder, timeout, late
+        )
 
     def open(self, closing: ExitStack) -> None:
         """Open the journal. Raises JournalLocked, JournalError."""
@@ -187,6 +189,11 @@ class HostedNode:
         if self.journal.copied:
             self.log.warning("the journal is a copy: joining as a new instance")
         self._learner = replace(self._learner, charged_before=self._spend.before())
+
+    @property
+    def topics(self) -> DataTopics:
+        """The topics on its data broker."""
+        return self.data.topics
 
     def refuse(self, error: Exception) -> None:
         """End the node, which cannot start: free its journal's lock, so that it can be started alone."""
@@ -215,7 +222,7 @@ class HostedNode:
 
         The new life has the old one's charges, as records may be fed again at other offsets.
         """
-        topic = DataTopics(self.name).records
+        topic = self.data.topic
         if any(position.topic == topic and position.position > position.end for position in outside):
             self.journal.renew(new_id())
             self.log.warning("%s was made anew: joining as a new instance", topic)

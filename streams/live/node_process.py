@@ -26,7 +26,6 @@ from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import PreflightFailed, check_clusters, preflight
 from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh
 from streams.bus.topic_specs import data_specs, mesh_specs
-from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
@@ -91,7 +90,7 @@ def _on_mesh(file: MeshFile, names: Sequence[str]) -> Access:
 
 def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Decisions]:
     """Open the topics of the nodes' decisions on their data broker. Raises BusError."""
-    topics = {name: DataTopics(name).decisions for name in names}
+    topics = {name: file.data_topics(name).decisions for name in names}
     bus = _data_bus(file, topics, closing, paced=True)
     slots = file.resolved.slots()
     begins = slots.begin if isinstance(slots, TimeSlots) else None
@@ -100,7 +99,7 @@ def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> 
 
 def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Predictions]:
     """Open the topics of predictions, of the nodes that make any, on their data broker. Raises BusError."""
-    topics = {name: DataTopics(name).predictions for name in names if file.own(name).predictions}
+    topics = {name: file.data_topics(name).predictions for name in names if file.own(name).predictions}
     if not topics:
         return {}
     bus = _data_bus(file, topics, closing)
@@ -176,11 +175,11 @@ class NodeProcess:
                 lambda nodes: open_mesh(self._file, names_of(nodes), closing),
                 lambda nodes: check_mesh(self._file, names_of(nodes)),
             )
-            spends = ask(lambda: SpendsBus(self._brokers.data, names_of(self._nodes)))
+            spends = ask(lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes]))
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)
-            self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing))
+            self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.topics), plans, ask, closing))
             host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
@@ -255,8 +254,10 @@ class NodeProcess:
 
         Slots by count need one partition.
         """
-        topics = {node.name: DataTopics(node.name) for node in nodes}
-        access = access_of_all(node_on_data(name, own_topics.group) for name, own_topics in topics.items())
+        topics = {node.name: self._file.data_topics(node.name) for node in nodes}
+        access = access_of_all(
+            node_on_data(own_topics, self._file.mesh.run) for own_topics in topics.values()
+        )
         positions = {topics[node.name].records: node.data_positions() for node in nodes}
         by_time = set(positions) if self._file.mesh.slots.by == "time" else set()
         outside = preflight(self._brokers.data, access, positions, several=by_time)
@@ -348,9 +349,8 @@ class NodeProcess:
             if isinstance(node.ended, JournalLocked):
                 node.check_lock()
             else:
-                preflight(
-                    self._brokers.data, node_on_data(node.name), {}, several=[DataTopics(node.name).records]
-                )
+                topics = self._file.data_topics(node.name)
+                preflight(self._brokers.data, node_on_data(topics), {}, several=[topics.records])
                 check_mesh(self._file, [node.name])
         except (JournalError, BusError):
             return False

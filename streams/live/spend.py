@@ -29,7 +29,7 @@ from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
 from streams.state.owner_journal import OwnerJournal
 from streams.state.spends import all_spends, begin_life, end_life, keep_spends, put_aside, read_spends
-from streams.state.spends_topic import SpendsTopic, read_before, unwritten
+from streams.state.spends_topic import SpendsTopic, unwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class _LifeRecord:
             keep_spends(folder.spends(reader), *other_lines)
         return spend
 
-    def _known(self, *, whole: bool = True) -> Reuse:
-        """Return what is known of all spending on the data; `whole`: the topic's lines are all there is."""
-        reader, lines = self._reader, {self._reader: self._lines if whole else None}
+    def _known(self) -> Reuse:
+        """Return what is known of all spending on the data."""
+        reader, lines = self._reader, {self._reader: self._lines}
         return known_spends(self._mesh_file, [reader], self._state, lines, own={reader: self.own})[reader]
 
     def _send(self, ended: Spend) -> None:
@@ -100,14 +100,12 @@ class NodeSpend(_LifeRecord):
         Whether plans of this run name the node in a life that its journal does not know.
     begun : bool
         Whether the journal goes on with the run.
-    whole : bool
-        Whether every price at which the data topic was read is recorded.
     """
 
     def __init__(self, file: MeshFile, node: str, options: NodeOptions) -> None:
         super().__init__(file, node, options.state)
         self.file, self.node, self.options = file, node, options
-        self.named, self.begun, self.whole = False, False, True
+        self.named, self.begun = False, False
         put_aside(options.state, node, file.mesh.run)
 
     def before(self) -> int:
@@ -126,8 +124,6 @@ class NodeSpend(_LifeRecord):
         if self.begun:
             check_same(self.node, self.file.mesh.run, self._lives(), self.options.reuse, self.options.spent)
         topic_spends, mesh = topic.read(), self.file.mesh
-        unpriced = not topic_spends and read_before(self.file.brokers(self.node).data, self.node)
-        self.whole = self.whole and not unpriced
         if journal.records():
             return
         self.named = is_named()
@@ -135,9 +131,8 @@ class NodeSpend(_LifeRecord):
             return
         lives = merged_lives(self._lives(), topic_spends).values()
         unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
-        check_reuse(
-            self.node, named=unknown, read=unpriced, reuse=self.options.reuse, spent=self.options.spent
-        )
+        topics = self.file.data_topics(self.node)
+        check_reuse(topics, named=unknown, reuse=self.options.reuse, spent=self.options.spent)
 
     def begin(self, journal: SqliteJournal, topic: SpendsTopic) -> Reuse:
         """Record that the run continues; return what is known of the data. Raises BusError.
@@ -151,7 +146,7 @@ class NodeSpend(_LifeRecord):
             life = life._replace(before=self.options.spent or 0, reuse=self.options.reuse)
         stated = self.options.other_data and not self.begun
         self._begin(life, topic, fresh=record is None, other_data=stated)
-        return self._known(whole=self.whole)
+        return self._known()
 
     def end(self, journal: SqliteJournal) -> None:
         """Record how far the run has come, and send it. Raises JournalError."""
@@ -168,7 +163,7 @@ class NodeSpend(_LifeRecord):
     def _position(self) -> DataPosition:
         if self.options.reuse != "end":
             return ()
-        topic = DataTopics(self.node).records
+        topic = self.file.data_topics(self.node).records
         with closing(Logs(self.file.brokers(self.node).data, committed=True)) as logs:
             count = logs.partitions([topic])[topic]
             return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))
@@ -286,15 +281,14 @@ def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:
     return any(life.run == run and life.mesh in {"", mesh} for life in lives)
 
 
-def check_reuse(node: str, *, named: bool, read: bool, reuse: DataReuse | None, spent: int | None) -> None:
+def check_reuse(topics: DataTopics, *, named: bool, reuse: DataReuse | None, spent: int | None) -> None:
     """Raise UsageError if a run whose spend is unknown has read the node's records.
 
     `named`: plans of this run have named the node in an unknown life; they count the charges of this run, not
-    of others. `read`: its data topic was read at a price that is not recorded.
+    of others.
     """
-    if not (read or named) or (reuse is not None and spent is not None):
+    if not named or (reuse is not None and spent is not None):
         return
-    topics = DataTopics(node)
     raise UsageError(
         f"{topics.records} has already been read by a run recorded in neither --state nor {topics.spends}. "
         f"Give --spent N (rounds charged by other runs; plans count those of this one) and either --from end "

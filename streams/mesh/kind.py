@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from streams.codec.topics import DataTopics
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, one_of, problems, told_once
 from streams.mesh.plugins import Code, OwnSource
 from streams.mesh.settings.base import Settings
@@ -46,6 +47,7 @@ class OwnParts(Generic[P]):
     part: ClassVar[str]
     member: ClassVar[str]
     path: Path
+    mesh: Any
     code: Code
     elsewhere: Mapping[str, str]
     common: CommonBrokers | None
@@ -83,6 +85,10 @@ class OwnParts(Generic[P]):
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error for the value at `path` of this file; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
+
+    def data_topics(self, name: str) -> DataTopics:
+        """Return the topics on the own broker of one. Raises ValueError for a bad id."""
+        return DataTopics(self.mesh.name, name)
 
     def own(self, name: str) -> P:
         """Return the own part of one. Raises MeshFileError if it is not here, or the name is unknown."""

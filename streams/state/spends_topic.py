@@ -1,4 +1,4 @@
-"""Keeps what every run has spent on a reader's data beside the data: `spends.<name>` on the data broker.
+"""Keeps what every run has spent on a reader's data beside the data: in `spends.<data topic>`, on its broker.
 
 A record is a state folder's line of a life (`streams/state/spends.py`), of a node or an owner. Its key is
 mesh, run, the folder's id and the life, so no two folders share a key. The topic is compacted: the last line
@@ -13,16 +13,16 @@ A life writes before it reads, so of two that begin at the same moment at least 
 topic that is deleted or recreated forgets; folders then write their lines again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from nodes.accounting.spends import Spend, merged_lives
 from streams.bus.bus import BusError, Denied, Stored, UnknownTopic, Unreachable
-from streams.bus.connection import PATIENCE, client_settings, consumer_settings
+from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import bus_error
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
@@ -44,43 +44,41 @@ class Topic(NamedTuple):
 
 
 class SpendsBus(KafkaBus):
-    """The topics of these readers on their data broker; close it when done.
+    """The topics of these readers, all on one data broker; close it when done.
 
     Raises UnknownTopic, Denied, Unreachable.
     """
 
-    def __init__(self, broker: BrokerSettings, names: Iterable[str]) -> None:
-        names = tuple(names)
-        super().__init__(broker, {DataTopics(name).spends: _LARGEST for name in names})
+    def __init__(self, broker: BrokerSettings, readers: Iterable[DataTopics]) -> None:
+        readers = tuple(readers)
+        super().__init__(broker, {topics.spends: _LARGEST for topics in readers})
         try:
-            self.data = data_topics(broker, names)
+            self.data = described(broker, [topics.records for topics in readers])
         except BusError:
             self.close()
             raise
 
 
-def data_topics(broker: BrokerSettings, names: Iterable[str]) -> dict[str, Topic]:
-    """Return the data topics of these readers. A topic that is made anew has another id. Raises BusError."""
+def described(broker: BrokerSettings, topics: Sequence[str]) -> dict[str, Topic]:
+    """Return these data topics, by name. A topic that is made anew has another id. Raises BusError."""
     client = AdminClient(client_settings(broker) | {"log_level": 0})
-    topics = {DataTopics(name).records: name for name in names}
     futures = client.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
-    described = {}
-    topic = next(iter(topics))
+    descriptions, topic = {}, topics[0]
     try:
         cluster = str(client.list_topics(topic, PATIENCE).cluster_id)
         for topic, answer in futures.items():
-            described[topics[topic]] = Topic(topic, str(answer.result().topic_id), cluster)
+            descriptions[topic] = Topic(topic, str(answer.result().topic_id), cluster)
     except KafkaException as error:
         raise bus_error(error.args[0], topic) from None
-    return described
+    return descriptions
 
 
 class SpendsTopic:
-    """A process's access to `spends.<name>`. `data` is the topic that the lines are about."""
+    """A process's access to the spends on a data topic. `data` is that topic."""
 
-    def __init__(self, bus: SpendsBus, name: str) -> None:
-        self._name, self._bus = DataTopics(name).spends, bus
-        self.data = bus.data[name]
+    def __init__(self, bus: SpendsBus, reader: DataTopics) -> None:
+        self._name, self._bus = reader.spends, bus
+        self.data = bus.data[reader.records]
 
     def read(self) -> tuple[Spend, ...]:
         """Return all lives, to the topic's end.
@@ -103,23 +101,6 @@ class SpendsTopic:
     def send(self, spend: Spend) -> None:
         """Send a line, and do not wait. Raises BusError."""
         self._bus.send(self._name, to_line(spend).encode(), key=spend.key.encode())
-
-
-def read_before(broker: BrokerSettings, node: str) -> bool:
-    """Return whether a process of the node has read its data topic, by committed offsets. Raises BusError.
-
-    Brokers forget offsets, but keep `spends.<node>`.
-    """
-    topics = DataTopics(node)
-    with closing(Logs(broker)) as logs:
-        count = logs.partitions([topics.records])[topics.records]
-    settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
-    with closing(Consumer(settings)) as consumer:
-        partitions = [TopicPartition(topics.records, number) for number in range(count)]
-        try:
-            return any(place.offset >= 0 for place in consumer.committed(partitions, PATIENCE))
-        except KafkaException as error:
-            raise bus_error(error.args[0], topics.records) from None
 
 
 def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...]:
@@ -145,12 +126,11 @@ def written(file: MeshFile | CollaborationFile, names: Iterable[str]) -> dict[st
         with suppress(Unreachable), closing(Logs(broker)) as logs:
             for reader in readers:
                 with suppress(UnknownTopic, Denied):
-                    lives[reader] = _written(logs, reader)
+                    lives[reader] = _written(logs, file.data_topics(reader).spends)
     return lives
 
 
-def _written(logs: Logs, reader: str) -> tuple[Spend, ...]:
-    name = DataTopics(reader).spends
+def _written(logs: Logs, name: str) -> tuple[Spend, ...]:
     logs.partitions([name])  # faster than a span if nobody answers
     return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from streams.codec.topics import DataTopics
 from streams.status.audit_messages import FindingKind
 from tests.benchmarks.harm import HORIZON
 from tests.benchmarks.lossy import Loss, Lossy
@@ -47,7 +46,7 @@ def _cut(*kinds: str) -> Callable[[Lossy], str]:
         found = {
             "edges": [topics.edge(source, name) for source in sources],
             "topology": [topics.topology],
-            "data": [DataTopics(name).records],
+            "data": [mesh.file.data_topics(name).records],
         }
         cut_before_end(losing.broker, [topic for kind in kinds for topic in found[kind]])
         losing.node(name)

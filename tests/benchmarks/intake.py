@@ -46,7 +46,7 @@ def taken_in(broker: Broker, folder: Path) -> tuple[float, float]:
 def bare(broker: Broker) -> float:
     """Return the microseconds that confluent-kafka, json and numpy take for one of the same records."""
     consumer = Consumer(consumer_settings(BrokerSettings(servers=broker.address)))
-    consumer.assign([TopicPartition(DataTopics(f"{PARTY}-0").records, 0, 0)])
+    consumer.assign([TopicPartition(DataTopics(f"bench-{PARTY}", f"{PARTY}-0").records, 0, 0)])
     consumer.consume(SLOT, 10.0)
     before = time.process_time()
     for _ in range(ROUNDS):

@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,9 +36,9 @@ UNMEASURED = 3_000
 class Decisions:
     """Reads the decisions of all nodes, and keeps when each came, by node and round."""
 
-    def __init__(self, address: str, names: list[str]) -> None:
+    def __init__(self, address: str, topics: Iterable[DataTopics]) -> None:
         self.came: dict[tuple[str, int], float] = {}
-        self._nodes = {DataTopics(name).decisions: name for name in names}
+        self._nodes = {own.decisions: own.node for own in topics}
         self._consumer = Consumer(consumer_settings(BrokerSettings(servers=address)))
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in self._nodes])
 
@@ -77,12 +77,12 @@ def measured(
     with LiveMesh(path, Process) as mesh:
         names, lines = list(mesh.file.mesh.nodes), rows(mesh.file.mesh.dimension)
         producer, sent = Producer(producer_settings(mesh.file.mesh_broker, 0)), {}
-        decisions = Decisions(broker.address, names)
+        decisions = Decisions(broker.address, map(mesh.file.data_topics, names))
 
         def send(k: int) -> None:
             sent[k] = time.perf_counter()
             for name in names:
-                producer.produce(DataTopics(name).records, lines[k % ROWS], partition=0)
+                producer.produce(mesh.file.data_topics(name).records, lines[k % ROWS], partition=0)
             producer.poll(0)
 
         start_mesh(mesh, processes)

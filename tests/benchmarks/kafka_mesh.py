@@ -7,7 +7,6 @@ import yaml
 from confluent_kafka import Producer
 
 from streams.bus.connection import producer_settings
-from streams.codec.topics import DataTopics
 from streams.mesh.mesh import Mesh
 from tests.support.processes.mesh import LiveMesh
 from topology.keyed import generator
@@ -23,8 +22,8 @@ def write_mesh(
 
     `size` of them; `shared` replaces keys of the shared part.
 
-    Data topics go by the parties' names: two meshes of the same parties read the same records. Noise is
-    exact, as users have it. Nobody is given up, and no slot closes empty.
+    Data topics go by the mesh, which is called after its parties: two runs of it read the same records. Noise
+    is exact, as users have it. Nobody is given up, and no slot closes empty.
     """
     folder.mkdir()
     nodes, features = [f"{party}-{k}" for k in range(size)], [f"f{k}" for k in range(dimension)]
@@ -32,8 +31,8 @@ def write_mesh(
     source = {"kind": "json-lines", "path": "rows.jsonl", "schema": schema}
     tree = {
         "mesh": {
-            "name": f"bench-{folder.name}",
-            "run": "run-1",
+            "name": f"bench-{party}",
+            "run": folder.name,
             "nodes": nodes,
             "dimension": dimension,
             "algorithm": {
@@ -75,7 +74,7 @@ def fill(mesh: LiveMesh, count: int) -> None:
     producer = Producer(producer_settings(mesh.file.mesh_broker, 0) | bulk | {"log_level": 0})
     for name in mesh.file.mesh.nodes:
         for k in range(count):
-            producer.produce(DataTopics(name).records, lines[k % ROWS], partition=0)
+            producer.produce(mesh.file.data_topics(name).records, lines[k % ROWS], partition=0)
             if k % 10_000 == 0:
                 producer.flush()
         producer.flush()

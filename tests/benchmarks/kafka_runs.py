@@ -73,7 +73,10 @@ class Runs:
         with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self._rounds)
             nodes, lengths = self._seen(mesh, watch), lengths_of(mesh)
-        address, data = self._broker.address, [DataTopics(f"d{dimension}-{k}").records for k in range(SIZE)]
+        address, data = (
+            self._broker.address,
+            [DataTopics(f"bench-d{dimension}", f"d{dimension}-{k}").records for k in range(SIZE)],
+        )
         rings = {"floor": bare_mesh(self._folder, address, data, lengths, self._rounds)} | {
             client: bare_ring(self._folder, address, client, watch.value, self._rounds) for client in CLIENTS
         }
@@ -92,7 +95,7 @@ class Runs:
             with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
                 self._fill(mesh, self._rounds)
                 found[name], lengths = self._seen(mesh, watch, processes), lengths_of(mesh)
-        data = [DataTopics(f"{party}-{k}").records for k in range(SIZE)]
+        data = [DataTopics(f"bench-{party}", f"{party}-{k}").records for k in range(SIZE)]
         floor = bare_mesh(self._folder, self._broker.address, data, lengths, self._rounds)
         return found | {"floor": self._bare(floor)}
 
@@ -142,7 +145,12 @@ def lengths_of(mesh: LiveMesh) -> Lengths:
     settings, name = mesh.file.mesh, next(iter(mesh.file.mesh.nodes))
     topics, logs = MeshTopics(settings.name, settings.run), Logs(mesh.file.mesh_broker)
     try:
-        asked = (first_edge(mesh), topics.topology, topics.progress(name), DataTopics(name).decisions)
+        asked = (
+            first_edge(mesh),
+            topics.topology,
+            topics.progress(name),
+            mesh.file.data_topics(name).decisions,
+        )
         found = logs.stored({topic: logs.span(topic)[1] - 1 for topic in asked})
     finally:
         logs.close()

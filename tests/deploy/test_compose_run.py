@@ -95,7 +95,7 @@ def test_users_have_their_rights_and_no_others(project):
     assert code == 1, said
     code, said = project.containers["feed-east"].run("mirrormesh", "feed", mesh, "west", "--records", "1")
     assert code == 1, said
-    assert "data.west" in said
+    assert "data.tracking.west" in said
 
 
 def test_a_process_has_its_own_secret_and_no_password_is_anywhere_else(project):

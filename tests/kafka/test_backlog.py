@@ -51,7 +51,7 @@ def test_memory_is_flat_while_a_backlog_is_worked_off(tmp_path, broker):
         producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
         for node in mesh.file.mesh.nodes:
             for record in islice(open_source(mesh.file, node, 0).records, WAITING):
-                producer.produce(f"data.{node}", record.value)
+                producer.produce(mesh.file.data_topics(node).records, record.value)
                 producer.poll(0)
             assert producer.flush(PATIENCE) == 0
         node, *others = mesh.file.mesh.nodes

@@ -1,18 +1,13 @@
 """What anybody on the mesh broker can tell of a node's account."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
-from streams.bus.connection import consumer_settings
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.codec import encode_heartbeat, encode_plans
-from streams.codec.topics import DataTopics, MeshTopics
+from streams.codec.topics import MeshTopics
 from streams.mesh.file import load
-from streams.state.spends_topic import read_before
 from streams.status.account import ChargeCount, account, public_charge_counts
 from tests.support.meshes.on_broker import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
@@ -64,12 +59,3 @@ def test_plans_tell_what_a_node_has_spent_at_most(file):
     assert account(file, b, found[b]).charged == 5  # the budget lets no more
     assert account(file, a, found[a]).spent == 5.0
     assert not account(file, a, found[a]).relaying
-
-
-def test_a_data_topic_was_read_before_where_offsets_are_committed(file):
-    node = next(iter(file.mesh.nodes))
-    broker, topics = file.brokers(node).data, DataTopics(node)
-    assert not read_before(broker, node)
-    with closing(Consumer(consumer_settings(broker) | {"group.id": topics.group})) as consumer:
-        consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
-    assert read_before(broker, node)

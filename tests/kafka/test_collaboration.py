@@ -238,17 +238,17 @@ def test_a_set_on_a_topic_ends_where_the_first_answer_found_its_end(tmp_path, br
     with LiveStar(mesh) as star:
         fed = star.start("feed", "feed", mesh, name, tmp_path / "set.csv")
         assert fed.ends() == 0, fed.log
-        assert f"data.{name}: fed 25 records (lines 1 to 25), 0 bad" in fed.log
+        assert f"{star.file.data_topics(name).records}: fed 25 records (lines 1 to 25), 0 bad" in fed.log
         first = star.owner(name)
         wait_until(lambda: "goes on with a new journal" in first.log)
         (tmp_path / "other.csv").write_text("".join(f"{line}\n" for line in reversed(lines[1:])))
         other = star.start("other", "feed", mesh, name, tmp_path / "other.csv")
         assert other.ends() == 1
         assert "the 25 lines that it holds are not the first of these" in other.log
-        records = KafkaBus(star.file.mesh_broker, {f"data.{name}": 1000})
+        records = KafkaBus(star.file.mesh_broker, {star.file.data_topics(name).records: 1000})
         try:
             for line in lines[1:4]:
-                records.send(f"data.{name}", line.encode())
+                records.send(star.file.data_topics(name).records, line.encode())
             assert records.flush(30)
         finally:
             records.close()

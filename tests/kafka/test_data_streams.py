@@ -18,7 +18,7 @@ MANY = 40
 def test_one_that_takes_nothing_holds_up_no_other_and_each_group_has_its_offsets(broker, tmp_path):
     full, other, *_ = topics = [DataTopic(broker.address) for _ in range(MANY)]
     full.count_up(3000)
-    nodes = [DataStream(topic.node, lambda: CountSlots(1), Numbers(), None) for topic in topics]
+    nodes = [DataStream(topic.topics, "r", lambda: CountSlots(1), Numbers(), None) for topic in topics]
     streams = DataStreams(connection(broker.address), nodes, state=tmp_path, web=None)
     lives = [Live(node, streams) for node in nodes]
     with running(lives, dict.fromkeys((node.node for node in nodes), ())):

@@ -7,7 +7,6 @@ import pytest
 
 from streams.bus.provision import provision
 from streams.codec import Reason, Refused, encode_dead_letter
-from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.records.faults import Fault
 from streams.tools.feed.lines import Line, encode_letter
@@ -28,7 +27,7 @@ def mesh(tmp_path, broker):
     file = load(path)
     provision(file)
     node = next(iter(file.mesh.nodes))
-    peers, own = file.resolved.topics.dead_letters(node), DataTopics(node).dead_letters
+    peers, own = file.resolved.topics.dead_letters(node), file.data_topics(node).dead_letters
     bus = bus_of(connection(broker.address), peers, own)
     for number in range(3):
         bus.send(peers, encode_dead_letter("m.r.edge.b.a", bytes([number]), Refused(Reason.DIGEST, "x")))

@@ -23,7 +23,7 @@ def test_every_decision_is_there_once_in_order_as_in_memory(tmp_path, broker):
         for name in speaking:
             mesh.node(name)
         mesh.finish()
-        assert decisions(broker.address, quiet) == []
+        assert decisions(broker.address, mesh.file.data_topics(quiet)) == []
         local = LocalRun(mesh_parts(mesh.file))
     local.mesh.run()
     local.mesh.close()
@@ -31,7 +31,7 @@ def test_every_decision_is_there_once_in_order_as_in_memory(tmp_path, broker):
         made = local.recorder.nodes[name].decisions
         expected = [{"run": "run-1", "round": t, "x": x.tolist()} for t, x in enumerate(made, 1)]
         assert len(expected) == ROUNDS
-        found = decisions(broker.address, name)
+        found = decisions(broker.address, mesh.file.data_topics(name))
         times = [one.pop("decided") for one in found]
         assert found == expected
         assert times == sorted(times)
@@ -56,7 +56,7 @@ def test_by_time_every_node_decides_each_tick_whether_its_record_came_or_not(tmp
     local.mesh.close()
     for name, history in local.recorder.nodes.items():
         assert any(not seen.present.any() for seen in history.observations)
-        found = decisions(broker.address, name)
+        found = decisions(broker.address, mesh.file.data_topics(name))
         assert [one["round"] for one in found] == list(range(1, ROUNDS + 1))
         assert [one["x"] for one in found] == [x.tolist() for x in history.decisions]
         for t, one in enumerate(found, 1):

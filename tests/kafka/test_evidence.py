@@ -99,8 +99,10 @@ class Told:
             for name, round in product(self.names, range(self.rounds - TURN + 1, self.rounds + 1)):
                 row = dict(plans[round].incoming(name))
                 made = partial(decided, file.resolved.node(name).learner, name, round, releases)
-                if not np.allclose(decisions(logs, name)[round], made(row)):
-                    assert np.allclose(decisions(logs, name)[round], made(row | {self.b: 0.0}))
+                if not np.allclose(decisions(logs, self.file.data_topics(name))[round], made(row)):
+                    assert np.allclose(
+                        decisions(logs, self.file.data_topics(name))[round], made(row | {self.b: 0.0})
+                    )
                     found[name] += 1
         return found
 
@@ -158,9 +160,9 @@ def decided(learner, name, round, releases, row):
     return learner.algorithm.decide(round, mixed([*terms, own]))
 
 
-def decisions(logs, name):
+def decisions(logs, topics):
     """What a node's application finds on its broker: decisions by round."""
-    topic = f"decisions.{name}"
+    topic = topics.decisions
     found = [json.loads(one.value) for one in logs.stored({topic: 0})[topic]]
     return {one["round"]: one["x"] for one in found}
 

@@ -135,7 +135,7 @@ def test_a_topic_that_takes_little_takes_many_small_records(feeding):
     feeding.provision(max_message_bytes=1500).write(rows(2_000))
     assert feeding().records == 2_000
     assert feeding.values() == rows(2_000)
-    topic = feed_topic(feeding.broker, feeding.name, feeder(feeding.name), by_time=False, timed=False)
+    topic = feed_topic(feeding.broker, feeding.topics, feeder(feeding.topics), by_time=False, timed=False)
     assert producer_settings(feeding.broker, topic)["batch.size"] == topic.largest == 476
 
 
@@ -288,7 +288,7 @@ def test_nothing_gets_in_after_a_record_that_the_broker_refuses(feeding):
 @contextmanager
 def writing(feeding, *, timed=False):
     """A feed's writer on the topic as it stands now."""
-    topic = feed_topic(feeding.broker, feeding.name, feeder(feeding.name), by_time=False, timed=timed)
+    topic = feed_topic(feeding.broker, feeding.topics, feeder(feeding.topics), by_time=False, timed=timed)
     with Stop() as stop:
         writer = Writer(feeding.broker, feeding.name, topic, stop)
         try:

@@ -8,6 +8,7 @@ import pytest
 from streams.bus.bus import Denied
 from streams.bus.logs import reach
 from streams.bus.provision import provision
+from streams.codec.topics import DATA_KINDS
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers.acting import Actor
 from tests.support.brokers.topics import until
@@ -25,25 +26,26 @@ NODE = """
     empty edge.a.b, empty topology, widen edge.a.b, widen progress.a
     shorten edge.a.b, shorten topology, shorten data.a, configs topology, broker, elect topology
     rules, allow topology, allow edge.b.a, forbid topology, users, password b, limit b
-    group data.b, offsets data.b, commit data.b, end_group data.b, end_group data.a, transact a, transact b
+    group group.b, offsets group.b, commit group.b, end_group group.b, end_group group.a
+    transact a, transact b
 """
 SCHEDULER = """
     write edge.a.b, write progress.a, write deadletter.a, read edge.a.b, read deadletter.a, read data.a
     read spends.a, create other, delete topology, empty topology, shorten topology, rules, allow progress.a
-    transact a, commit data.a
+    transact a, commit group.a
 """
 AUDITOR = """
     write topology, write scheduler, write progress.a, write edge.a.b, write deadletter.a, write data.a
     read data.a, read spends.a, read decisions.a, create other, delete topology, empty edge.a.b
-    shorten edge.a.b, rules, allow topology, users, commit data.a, transact a
+    shorten edge.a.b, rules, allow topology, users, commit group.a, transact a
 """
 FEEDER = """
     write data.b, write spends.a, write decisions.a, write edge.a.b, write topology, write progress.a
-    read spends.a, read decisions.a, read edge.b.a, shorten data.a, delete data.a, commit data.a, rules
+    read spends.a, read decisions.a, read edge.b.a, shorten data.a, delete data.a, commit group.a, rules
 """
 STRANGER = """
     read topology, read data.a, write topology, write progress.a, write edge.a.b, create other
-    configs topology, rules, users, group data.a, transact a
+    configs topology, rules, users, group group.a, transact a
 """
 FORBIDDEN = [
     (user, *[*deed.split(), ""][:2])
@@ -65,8 +67,8 @@ ALLOWED = [
     ("a", "write", "edge.a.b"),
     ("a", "write", "progress.a"),
     ("a", "write", "decisions.a"),
-    ("a", "offsets", "data.a"),
-    ("a", "commit", "data.a"),
+    ("a", "offsets", "group.a"),
+    ("a", "commit", "group.a"),
     ("{mesh}-scheduler", "write", "topology"),
     ("{mesh}-scheduler", "read", "progress.b"),
     ("{mesh}-auditor", "read", "edge.b.c"),
@@ -97,6 +99,11 @@ class Place:
         known = [self._nodes.get(part, part) for part in rest]
         if kind in {"edge", "progress", "deadletter", "topology", "scheduler"}:
             return ".".join([self.mesh.name, self.mesh.run, kind, *known])
+        if kind == "group":
+            return ".".join([self.mesh.name, self.mesh.run, *known])
+        if kind in DATA_KINDS:
+            first = ["spends", "data"] if kind == "spends" else [kind]
+            return ".".join([*first, self.mesh.name, *known])
         node, dash, role = kind.partition("-")
         return ".".join([self._nodes[node] + dash + role if node in self._nodes else kind, *known])
 

@@ -8,7 +8,6 @@ import pytest
 
 from streams.bus.admin import Admin
 from streams.bus.provision import provision
-from streams.codec.topics import DataTopics
 from streams.state.folder import StateFolder, lock_of
 from streams.state.journal_file import locked
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
@@ -134,7 +133,7 @@ def test_nodes_that_cannot_start_for_five_reasons_leave_the_others_to_their_work
         lock = lock_of(state.journal(unlockable))
         lock.unlink()
         lock.mkdir()  # as one that is another user's
-        topic = DataTopics(missing).records
+        topic = mesh.file.data_topics(missing).records
         with Admin(mesh.file.brokers(missing).data) as admin:
             admin._client.delete_topics([topic])
             until(lambda: not admin.topics([topic]))

@@ -8,7 +8,6 @@ import pytest
 
 from streams.bus.admin import Admin
 from streams.bus.provision import provision
-from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
@@ -56,7 +55,7 @@ def last_round(mesh, name, state="state"):
 def forget_spends(mesh, node):
     """Make the node's `spends` topic anew, and empty."""
     file = load(mesh.path, {})
-    topic = DataTopics(node).spends
+    topic = file.data_topics(node).spends
     with Admin(file.brokers(node).data) as admin:
         admin._client.delete_topics([topic])
         until(lambda: not admin.topics([topic]))

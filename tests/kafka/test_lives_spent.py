@@ -9,17 +9,14 @@ from contextlib import ExitStack, closing
 import pytest
 import typer
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from streams.bus.admin import Admin
-from streams.bus.connection import PATIENCE, consumer_settings
+from streams.bus.connection import PATIENCE
 from streams.bus.provision import provision
 from streams.cli.budget import budget
-from streams.codec.topics import DataTopics
 from streams.ledger import known_spends
 from streams.live.spend import NodeOptions, NodeSpend
-from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.files import read_yaml
 from streams.state.journal import open_journal
@@ -40,6 +37,7 @@ class Lives:
         self.tree = read_yaml(path)
         self.file = load(path, {})
         self.node = next(iter(self.file.mesh.nodes))
+        self.topics = self.file.data_topics(self.node)  # whichever mesh reads them
         provision(self.file)
 
     def mesh(self, run="run-1", **changes):
@@ -57,8 +55,8 @@ class Lives:
         around, price = node.context, node.price
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
-            spends = stack.enter_context(closing(SpendsBus(file.brokers(self.node).data, [self.node])))
-            topic = SpendsTopic(spends, self.node)
+            spends = stack.enter_context(closing(SpendsBus(file.brokers(self.node).data, [self.topics])))
+            topic = SpendsTopic(spends, self.topics)
             spend.check(journal, topic, lambda: named)
             said = spend.begin(journal, topic).sentence()
             before = journal.charged
@@ -127,7 +125,7 @@ def test_a_killed_life_whose_journal_is_there_is_told_by_it(lives):
 
 def test_what_a_topic_has_forgotten_is_written_again(lives):
     lives.life("s1")
-    broker, name = lives.file.brokers(lives.node).data, DataTopics(lives.node).spends
+    broker, name = lives.file.brokers(lives.node).data, lives.file.data_topics(lives.node).spends
     with Admin(broker) as admin:
         admin._client.delete_topics([name])
         until(lambda: not admin.topics([name]))
@@ -138,7 +136,7 @@ def test_what_a_topic_has_forgotten_is_written_again(lives):
 
 def test_once_the_data_topic_was_made_anew_earlier_lives_may_have_read_any_record(lives):
     lives.life("s1")
-    broker, name = lives.file.brokers(lives.node).data, DataTopics(lives.node).records
+    broker, name = lives.file.brokers(lives.node).data, lives.file.data_topics(lives.node).records
     with Admin(broker) as admin:
         admin._client.delete_topics([name])
         until(lambda: not admin.topics([name]))
@@ -160,15 +158,3 @@ def test_another_folder_keeps_what_its_process_was_told_by_the_broker(lives):
     ]  # as `up` ends, without a broker
     assert known.total.epsilon == 2
     assert f"run-1 (of {lives.file.mesh.name}) learnt from some of the same records" in known.sentence()
-
-
-def test_records_that_were_read_before_lines_were_written_are_at_an_unknown_price(lives):
-    broker, topics = lives.file.brokers(lives.node).data, DataTopics(lives.node)
-    with closing(Consumer(consumer_settings(broker) | {"group.id": topics.group})) as consumer:
-        consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
-    with pytest.raises(UsageError, match=r"Give --spent N"):
-        lives.life("s1")
-    said = lives.life("s1", options={"spent": 20, "reuse": "reused"})
-    assert "20 rounds were charged" in said
-    assert "20 rounds were charged" in lives.life("s2", "run-2")  # once is enough: it is on the broker
-    assert lives.all_runs("run-2", "s2")["epsilon"] is None  # more is added than anybody here knows

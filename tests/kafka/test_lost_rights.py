@@ -4,7 +4,7 @@ import pytest
 
 from streams.bus.errors import given_by
 from streams.bus.rights import Grant
-from streams.codec.topics import DataTopics, edges_of
+from streams.codec.topics import edges_of
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.support.brokers.feeding import stored
 from tests.support.brokers.topics import until
@@ -39,7 +39,7 @@ class Running:
         until(lambda: self._decided(node) > before)
 
     def _decided(self, node):
-        return len(stored(self.users.settings("admin"), f"decisions.{node}"))
+        return len(stored(self.users.settings("admin"), self.mesh.file.data_topics(node).decisions))
 
 
 @pytest.fixture
@@ -75,8 +75,16 @@ def test_a_process_that_loses_a_right_says_once_which_one_and_what_gives_it(runn
     assert "AUTHORIZATION" not in running.nodes[a].log
 
     ends(running, running.nodes[b], b, topics.edge(a, b), "read", "Read")
-    ends(running, running.nodes[c], c, DataTopics(c).records, "read", "Read")
-    ends(running, running.nodes[a], a, DataTopics(a).group, "commit offsets", "Read", "group")
+    ends(running, running.nodes[c], c, running.mesh.file.data_topics(c).records, "read", "Read")
+    ends(
+        running,
+        running.nodes[a],
+        a,
+        topics.mesh + "." + topics.run + "." + a,
+        "commit offsets",
+        "Read",
+        "group",
+    )
     ends(running, running.scheduler, scheduler_user(topics.mesh), topics.progress(a), "read", "Read")
 
 

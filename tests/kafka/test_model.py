@@ -29,7 +29,7 @@ def test_a_mesh_and_its_nodes_give_their_models(tmp_path, broker):
         mesh.feed_all()
         mesh.scheduler()
         mesh.nodes()
-        wait_until(lambda: len(decisions(broker.address, a)) >= 10)
+        wait_until(lambda: len(decisions(broker.address, mesh.file.data_topics(a))) >= 10)
         mesh.processes[a].kill()
         mesh.node(a)
         mesh.finish()

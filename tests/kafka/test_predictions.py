@@ -15,7 +15,6 @@ from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
-from streams.codec.topics import DataTopics
 from streams.live.outputs import Predictions
 from streams.local.run import LocalRun, mesh_parts
 from streams.tools.broker.broker import start
@@ -47,9 +46,9 @@ def sources(folder):
     return made
 
 
-def put(address, node, path):
-    """Write the lines as they are into the node's data topic: a feed would sort out the broken ones."""
-    topic = DataTopics(node).records
+def put(address, topics, path):
+    """Write the lines as they are into a node's data topic: a feed would sort out the broken ones."""
+    topic = topics.records
     bus = KafkaBus(connection(address), {topic: 2**20})
     for line in Path(path).read_bytes().splitlines():
         bus.send(topic, line)
@@ -57,8 +56,8 @@ def put(address, node, path):
     bus.close()
 
 
-def predictions(address, node):
-    return stored(connection(address), DataTopics(node).predictions)
+def predictions(address, topics):
+    return stored(connection(address), topics.predictions)
 
 
 def test_every_record_has_its_prediction_and_after_a_kill_the_same(tmp_path, broker):
@@ -74,12 +73,12 @@ def test_every_record_has_its_prediction_and_after_a_kill_the_same(tmp_path, bro
     with LiveMesh(path) as mesh:
         killed, spared, quiet = mesh.file.mesh.nodes
         for name, source in zip(mesh.file.mesh.nodes, mesh.file.nodes.values(), strict=True):
-            put(broker.address, name, source.source.path)
+            put(broker.address, mesh.file.data_topics(name), source.source.path)
         mesh.scheduler()
         mesh.nodes()
         logs = Logs(connection(broker.address))
         for kill in range(1, 4):
-            wait_until(lambda kill=kill: logs.span(DataTopics(killed).predictions)[1] >= kill * 60)
+            wait_until(lambda kill=kill: logs.span(mesh.file.data_topics(killed).predictions)[1] >= kill * 60)
             mesh.processes[killed].kill()
             time.sleep(0.1)
             mesh.node(killed)
@@ -89,7 +88,7 @@ def test_every_record_has_its_prediction_and_after_a_kill_the_same(tmp_path, bro
     local.mesh.run()
     local.mesh.close()
     loss = local.parts.nodes[spared].learner.loss
-    assert predictions(broker.address, quiet) == []
+    assert predictions(broker.address, mesh.file.data_topics(quiet)) == []
     for name in (killed, spared):
         history, wanted = local.recorder.nodes[name], {}
         for t, (decision, seen) in enumerate(zip(history.decisions, history.observations, strict=True)):
@@ -98,7 +97,7 @@ def test_every_record_has_its_prediction_and_after_a_kill_the_same(tmp_path, bro
                 offset = t * SLOT + k
                 value = {"run": "run-1", "round": t + 1, "partition": 0, "offset": offset}
                 wanted[f"0:{offset}"] = value | {"prediction": number if there else None}
-        found = predictions(broker.address, name)
+        found = predictions(broker.address, mesh.file.data_topics(name))
         assert len(wanted) == ROUNDS * SLOT
         assert {message.key().decode(): json.loads(message.value()) for message in found} == wanted
         values = {(message.key(), message.value()) for message in found}

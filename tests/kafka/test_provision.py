@@ -23,7 +23,6 @@ from streams.bus.topic_specs import (
 )
 from streams.cli.provision import provision as command
 from streams.codec import Reason, Refused, encode_dead_letter
-from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFileError, load
 from tests.support.brokers.topics import PATIENCE, connection
 from tests.support.meshes.files import changed, written
@@ -157,7 +156,7 @@ def raw(at, name, partitions=1, **configs):
 
 def test_a_data_topic_keeps_its_owners_limits_but_must_be_one_log(tmp_path, tree, at):
     file = saved(tmp_path, tree)
-    first, second, third = (DataTopics(name).records for name in file.nodes)
+    first, second, third = (file.data_topics(name).records for name in file.nodes)
     raw(at, first, retention_bytes="1000", max_message_bytes="5000")
     raw(at, second, partitions=3)
     raw(at, third, cleanup_policy="compact")
@@ -172,7 +171,7 @@ def test_a_data_topic_keeps_its_owners_limits_but_must_be_one_log(tmp_path, tree
 def test_slots_by_time_take_a_data_topic_of_several_partitions(tmp_path, tree, at):
     tree["mesh"]["slots"] = {"by": "time", "size": 1, "period": 1, "start": 0}
     file = saved(tmp_path, tree)
-    raw(at, DataTopics(next(iter(file.nodes))).records, partitions=3)
+    raw(at, file.data_topics(next(iter(file.nodes))).records, partitions=3)
     provision(file)
 
 
@@ -197,9 +196,10 @@ def test_a_node_without_brokers_is_refused_by_name(tmp_path, tree):
 def test_only_the_parties_that_are_here_are_provisioned(tmp_path, tree, at):
     (name, other, _) = tree["nodes"]
     tree["nodes"] = {name: tree["nodes"][name]}
-    done = provision(saved(tmp_path, tree))
+    file = saved(tmp_path, tree)
+    done = provision(file)
     assert [side.label for side in done] == ["mesh broker", f"data broker of {name}"]
-    assert found(at, [DataTopics(other).records]) == {}
+    assert found(at, [file.data_topics(other).records]) == {}
 
 
 def test_a_broker_that_is_not_there_is_one_line(monkeypatch):
@@ -222,7 +222,8 @@ def test_the_command_says_what_it_did(tmp_path, tree, broker):
     made = call(path).output.splitlines()
     assert made[0] == f"mesh broker {broker.address}: made 14, found right 0"
     assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 3.08 KiB") for line in made)
-    assert f"  spends.{next(iter(tree['nodes']))}: keeps the last of each key, messages up to 1 MiB" in made
+    spends = f"spends.data.tracking.{next(iter(tree['nodes']))}"
+    assert f"  {spends}: keeps the last of each key, messages up to 1 MiB" in made
     again = call(path).output.splitlines()
     assert [line.partition(": ")[2] for line in again] == [
         "made 0, found right 14",

@@ -127,11 +127,11 @@ def test_pruning_takes_what_this_mesh_gave_once_and_nothing_of_others(users, sec
     gone = [
         Grant(f"User:{node}", "topic", f"{name}.run-0.progress.{node}", "literal", "Write"),
         Grant("User:gone", "topic", f"{name}.run-1.edge.gone.", "prefix", "Write"),
-        Grant(f"User:{node}", "topic", f"data.{node}", "literal", "Write"),
+        Grant(f"User:{node}", "topic", users.file.data_topics(node).records, "literal", "Write"),
     ]
     others = [
         Grant(f"User:{node}", "topic", f"{name}x.run-1.topology", "literal", "Read"),
-        Grant("User:shop", "topic", f"decisions.{node}", "literal", "Read"),
+        Grant("User:shop", "topic", users.file.data_topics(node).decisions, "literal", "Read"),
         Grant("User:shop", "topic", f"orders.{name}", "literal", "Write"),
     ]
     with users.admin() as admin:
@@ -194,7 +194,7 @@ def test_a_rule_that_denies_is_named_and_left(users, call):
     admin = users.client("admin").admin
     denial = AclBinding(
         ResourceType.TOPIC,
-        f"data.{node}",
+        users.file.data_topics(node).records,
         ResourcePatternType.LITERAL,
         f"User:{node}",
         "*",
@@ -202,12 +202,12 @@ def test_a_rule_that_denies_is_named_and_left(users, call):
         AclPermissionType.DENY,
     )
     allow(admin, denial)
-    rule = f"denied by a DENY rule: User:{node}: Read on topic data.{node}"
+    rule = f"denied by a DENY rule: User:{node}: Read on topic {users.file.data_topics(node).records}"
     until(lambda: call("provision", users.path, "--check", "--users").err.endswith(f"{rule}\n"))
     assert call("provision", users.path, "--check", "--users").code == 1
     made = call("provision", users.path, "--users", "--prune", "--output", "passwords")
     assert f"  {rule.replace('rule', 'rule, which stays')}\n" in made.out
-    assert [grant.name for grant in users.provision().gap.denied] == [f"data.{node}"]
+    assert [grant.name for grant in users.provision().gap.denied] == [users.file.data_topics(node).records]
 
 
 def test_who_is_no_administrator_is_told_which_right_is_missing(users, call):

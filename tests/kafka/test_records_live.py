@@ -35,10 +35,12 @@ def run(path, broker, sound, spoilt, *options):
     with LiveMesh(path) as mesh:
         first, *others = mesh.file.mesh.nodes
         write(
-            broker, f"data.{first}", [sound if k % 2 else spoilt[k // 2 % len(spoilt)] for k in range(ROUNDS)]
+            broker,
+            mesh.file.data_topics(first).records,
+            [sound if k % 2 else spoilt[k // 2 % len(spoilt)] for k in range(ROUNDS)],
         )
         for node in others:
-            write(broker, f"data.{node}", [sound] * ROUNDS)
+            write(broker, mesh.file.data_topics(node).records, [sound] * ROUNDS)
         mesh.scheduler()
         mesh.nodes(*options)
         mesh.finish()

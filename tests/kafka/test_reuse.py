@@ -2,17 +2,12 @@
 
 import json
 import shutil
-from contextlib import closing
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 
-from streams.bus.connection import consumer_settings
-from streams.codec.topics import DataTopics
 from streams.mesh.settings.files import read_yaml
 from tests.kafka.test_equality import SIMULATED
-from tests.support.brokers.topics import connection
 from tests.support.meshes.on_broker import decisions
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh, mesh_file, wait_until
@@ -51,33 +46,13 @@ def test_a_run_over_the_same_data_says_what_was_spent_before(tmp_path, broker):
     assert "run-1" in again
 
 
-def test_without_a_line_of_who_has_read_the_records_a_node_asks_what_was_spent(tmp_path, broker):
-    path = mesh_file(tmp_path, "deploy/meshes/tracking.yaml", broker.address, **QUICK)
-    with LiveMesh(path) as mesh:
-        names = list(mesh.file.mesh.nodes)
-        for name in names:  # what other programs leave, and brokers forget
-            note_offset(connection(broker.address), name)
-        node = mesh.node(names[0], state="elsewhere", label="asked")
-        assert node.ends() == 2
-        assert "Give --spent N" in node.log
-    said = finished(path, "--spent", "20", "--from", "end", state="elsewhere")
-    assert "20" in said
-
-
-def note_offset(at, name):
-    """Commit an offset of a node's data topic."""
-    topics = DataTopics(name)
-    with closing(Consumer(consumer_settings(at) | {"group.id": topics.group})) as consumer:
-        consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
-
-
 def test_a_killed_run_whose_folder_is_lost_is_known_to_the_data_broker(tmp_path, broker):
     path = mesh_file(tmp_path, "deploy/meshes/tracking.yaml", broker.address, **EXACT)
     with LiveMesh(path) as mesh:
         mesh.feed_all()
         mesh.scheduler()
         name = next(iter(mesh.nodes()))
-        wait_until(lambda: decisions(broker.address, name))
+        wait_until(lambda: decisions(broker.address, mesh.file.data_topics(name)))
     shutil.rmtree(tmp_path / "state")
     again = finished(another_run(path), state="state")
     assert "Run run-1 learnt from some of the same records" in again

@@ -74,7 +74,12 @@ class Ring:
         """The name on the broker."""
         kind, *letters = short.split(".")
         names = [self.nodes[letter] for letter in letters]
-        return ".".join([*([] if kind in DATA else [self.run]), kind, *names])
+        if kind == "group":
+            return ".".join([self.run, *names])
+        if kind in DATA:
+            kinds = ["spends", "data"] if kind == "spends" else [kind]
+            return ".".join([*kinds, self.users.file.mesh.name, *names])
+        return ".".join([self.run, kind, *names])
 
     def rights(self, user):
         """What a user may read, write, and see the settings of."""
@@ -117,7 +122,7 @@ def answers(ring, user):
     """What a user is told, by deed and thing; None: it may."""
     settings = ring.users.settings(ring.user_names[user])
     actor = Actor(settings)
-    groups, new, topology = [ring.full(f"data.{n}") for n in RING], f"{ring.run}.new", ring.full("topology")
+    groups, new, topology = [ring.full(f"group.{n}") for n in RING], f"{ring.run}.new", ring.full("topology")
     cluster = {"password": "stranger", "limit": "stranger", "create": new, "transact": ring.run}
     try:
         told = {("read", topic): why for topic, why in read(settings, ring.topics).items()}
@@ -157,7 +162,7 @@ def test_each_user_has_its_rights_and_no_other(ring):
         may = {("read", topic) for topic in reads} | {("write", topic) for topic in writes}
         may |= {("configs", topic) for topic in configs}
         if user in RING:
-            may |= {(deed, ring.full(f"data.{user}")) for deed in ("group", "offsets", "commit")}
+            may |= {(deed, ring.full(f"group.{user}")) for deed in ("group", "offsets", "commit")}
         told = answers(ring, user)
         assert len(told) > 200
         assert {deed for deed, why in told.items() if why is None} == may, user

@@ -38,7 +38,7 @@ def test_each_process_does_its_work_with_its_own_rights_and_no_more(tmp_path, se
         users.be("admin")
         equal(mesh.values(), released_in_memory(path))
         for node in mesh.file.mesh.nodes:
-            assert len(users.client("admin").read(f"decisions.{node}", 1)) == 1
+            assert len(users.client("admin").read(mesh.file.data_topics(node).decisions, 1)) == 1
     assert not users.provision().different
     kept_apart(users, mesh.file.resolved.topics, *mesh.file.mesh.nodes)
 
@@ -49,9 +49,13 @@ def processes(mesh):
     work = {scheduler_user(mesh.file.mesh.name): (mesh.scheduler, planner(topics, nodes))}
     for node in nodes:
         shared = node_on_mesh(topics, node, *mesh.file.resolved.graph.neighbours(node))
-        work[node] = (partial(mesh.node, node), shared, node_on_data(node, DataTopics(node).group))
+        work[node] = (
+            partial(mesh.node, node),
+            shared,
+            node_on_data(mesh.file.data_topics(node), mesh.file.mesh.run),
+        )
         feed = partial(mesh.start, f"feed-{node}", "feed", mesh.path, node)
-        work[feeder_user(node)] = (feed, feeder(node))
+        work[feeder_user(node)] = (feed, feeder(mesh.file.data_topics(node)))
     return work
 
 
@@ -59,7 +63,7 @@ def lacking(mesh):
     """A process of each kind, and a topic that it must write to."""
     topics, node = mesh.file.resolved.topics, next(iter(mesh.file.mesh.nodes))
     yield scheduler_user(mesh.file.mesh.name), topics.scheduler
-    yield feeder_user(node), DataTopics(node).records
+    yield feeder_user(node), mesh.file.data_topics(node).records
     yield node, topics.progress(node)
 
 
@@ -88,16 +92,17 @@ def fed_as_the_node(users, mesh):
 
 def kept_apart(users, topics, a, b, c):
     """Assert that nobody reads another's data, or a scheduler releases; an auditor reads all but data."""
-    for topic in (f"data.{a}", f"spends.{a}", topics.edge(b, a), topics.edge(a, b), topics.progress(b)):
+    own, others = (DataTopics(topics.mesh, node) for node in (a, b))
+    for topic in (own.records, own.spends, topics.edge(b, a), topics.edge(a, b), topics.progress(b)):
         assert reads(users.settings(a), topic)
-    for topic in (f"data.{b}", f"decisions.{b}", f"spends.{b}", topics.edge(b, c)):
+    for topic in (others.records, others.decisions, others.spends, topics.edge(b, c)):
         assert not reads(users.settings(a), topic)
     planning, auditing = (users.settings(f"{topics.mesh}-{role}") for role in ("scheduler", "auditor"))
     for topic in (topics.progress(b), topics.topology):
         assert reads(planning, topic)
         assert reads(auditing, topic)
     assert reads(auditing, topics.edge(a, b))
-    for topic in (f"data.{a}", f"spends.{a}"):
+    for topic in (own.records, own.spends):
         assert not reads(auditing, topic)
         assert not reads(planning, topic)
     assert not reads(planning, topics.edge(a, b))

@@ -44,6 +44,8 @@ def test_sparse_dola_in_processes_of_its_own_releases_what_one_process_does(tmp_
     with LiveMesh(path) as mesh:
         mesh.run_through()
         equal(mesh.values(), released_in_memory(path))
-        first, *_ = stored(connection(broker.address), f"data.{next(iter(mesh.file.mesh.nodes))}")
+        first, *_ = stored(
+            connection(broker.address), mesh.file.data_topics(next(iter(mesh.file.mesh.nodes))).records
+        )
     words = made["indices"][: made["indptr"][1]].tolist()
     assert [int(pair.split(b":")[0]) for pair in first.value().split()[1:]] == [word + 1 for word in words]

@@ -49,14 +49,14 @@ def node(at, tmp_path):
 
 def made(at, folder, **configs):
     node = f"a-{uuid.uuid4().hex[:8]}"
-    spec = data_specs(loaded(folder, changed(nodes=[node, "b"]) | {"nodes": {}}).mesh, node)[-1]
-    assert spec.name == DataTopics(node).spends
+    spec = data_specs(loaded(folder, changed(name="m", nodes=[node, "b"]) | {"nodes": {}}).mesh, node)[-1]
+    assert spec.name == DataTopics("m", node).spends
     settings = spec.configs | {key.replace("_", "."): str(value) for key, value in configs.items()}
     with Admin(at) as admin:
         admin._client.create_topics(
             {
                 spec.name: {"num_partitions": 1, "configs": settings},
-                DataTopics(node).records: {"num_partitions": 1},
+                DataTopics("m", node).records: {"num_partitions": 1},
             },
             wait_for_metadata=True,
         )
@@ -65,8 +65,8 @@ def made(at, folder, **configs):
 
 @contextmanager
 def opened(at, node):
-    with closing(SpendsBus(at, [node])) as bus:
-        yield SpendsTopic(bus, node)
+    with closing(SpendsBus(at, [DataTopics("m", node)])) as bus:
+        yield SpendsTopic(bus, DataTopics("m", node))
 
 
 def test_another_process_reads_what_was_written(at, node):
@@ -80,7 +80,7 @@ def test_another_process_reads_what_was_written(at, node):
 
 
 def test_a_line_that_is_none_is_not_passed_over(at, node):
-    name = DataTopics(node).spends
+    name = DataTopics("m", node).spends
     with closing(KafkaBus(at, {name: MIB})) as bus:
         bus.send(name, b'{"run": "run-1"}', key=b"m/run-1/f/aa")  # or Kafka refuses it
         assert bus.flush(20)
@@ -92,13 +92,14 @@ def test_a_line_that_is_none_is_not_passed_over(at, node):
 
 
 def test_a_topic_that_is_not_there_is_told(at):
-    with pytest.raises(UnknownTopic, match=r"no topic spends\.nobody"):
-        SpendsBus(at, ["nobody"])
+    with pytest.raises(UnknownTopic, match=r"no topic spends\.data\.m\.nobody"):
+        SpendsBus(at, [DataTopics("m", "nobody")])
 
 
 @pytest.mark.slow
 def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
     node = made(at, tmp_path, segment_ms=100, min_cleanable_dirty_ratio=0.01)
+    name = DataTopics("m", node).spends
     with opened(at, node) as topic:
         for charged in range(4):
             for run in ("run-1", "run-2"):
@@ -108,7 +109,7 @@ def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
             time.sleep(0.2)  # older than a segment gets: the next write begins another
             topic.write([ONE._replace(run="run-3")])
             with closing(Logs(at)) as logs:
-                held = logs.stored({DataTopics(node).spends: 0})[DataTopics(node).spends]
+                held = logs.stored({name: 0})[name]
             return sum(stored.key.startswith(b"m/run-1/") for stored in held)
 
         until(lambda: lines() == 1, 60)

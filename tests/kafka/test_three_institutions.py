@@ -169,7 +169,7 @@ def kept_apart(common, operator, sites):
         own = sites[party]
         user = PARTIES[party][node]
         there = login(own.broker, user, own.folder / "data-users" / user, own.broker.ca)
-        assert reads(BrokerSettings.model_validate(there), DataTopics(node).records)
+        assert reads(BrokerSettings.model_validate(there), DataTopics(topics.mesh, node).records)
     stranger = bank_a.model_copy(update={"servers": sites["bank-b"].broker.sasl_tls})
     with pytest.raises(Denied):
         reach(stranger)

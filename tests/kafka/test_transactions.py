@@ -214,7 +214,7 @@ def test_one_open_transaction_of_a_host_holds_up_no_other_node(broker, tmp_path)
 def hosted(broker, topics, folder, policies):
     """Streams of several nodes in one process, one a topic."""
     nodes = [
-        DataStream(topic.node, lambda: CountSlots(1), Numbers(), None, late)
+        DataStream(topic.topics, "r", lambda: CountSlots(1), Numbers(), None, late)
         for topic, late in zip(topics, policies, strict=True)
     ]
     streams = DataStreams(connection(broker.address), nodes, state=folder, web=None)
@@ -318,7 +318,7 @@ def test_a_mesh_learns_from_what_is_committed_as_in_one_process(broker, tmp_path
     with LiveMesh(file) as live:
         first, *others = live.file.mesh.nodes
         at = {"bootstrap.servers": broker.address}
-        field = Field(SimpleNamespace(client=at, node=first, name=f"data.{first}"))
+        field = Field(SimpleNamespace(client=at, node=first, name=live.file.data_topics(first).records))
         for number in range(1, 7):
             wrong = json.dumps({"x": 99, "y": 9, "z": 777}).encode()
             field.abort(wrong, row(number))

@@ -55,13 +55,13 @@ def sources(folder, canaries):
     return made
 
 
-def produce(address, node, canaries):
-    """Write to a node's topic as any tool may: with keys and headers, and what is no record at all."""
+def produce(address, topic, canaries):
+    """Write to a data topic as any tool may: with keys and headers, and what is no record at all."""
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for number in range(1, RECORDS + 1):
         value = None if number == 1 else record(canaries, number)
         headers = {canaries.word(): canaries.word().encode()}
-        producer.produce(f"data.{node}", value, canaries.word().encode(), headers=headers)
+        producer.produce(topic, value, canaries.word().encode(), headers=headers)
     assert producer.flush(PATIENCE) == 0
 
 
@@ -105,7 +105,7 @@ def test_the_mesh_broker_never_sees_a_byte_of_data(tmp_path, broker, new_broker,
         *fed, other = mesh.file.mesh.nodes
         for name in fed:
             mesh.feed(name)
-        produce(broker.address, other, canaries)
+        produce(broker.address, mesh.file.data_topics(other).records, canaries)
         for name in mesh.file.mesh.nodes:
             mesh.node(name, "--log-level", "debug", "--log", "json")
         wait_until(lambda: all("goes on" in mesh.processes[name].log for name in mesh.file.mesh.nodes))
@@ -121,7 +121,10 @@ def test_the_mesh_broker_never_sees_a_byte_of_data(tmp_path, broker, new_broker,
         wait_until(ended)
         mesh.finish()
     for name in mesh.file.mesh.nodes:  # what is looked for can be found: here it is
-        assert len(canaries.among(held(connection(broker.address), f"data.{name}"))) > RECORDS
+        assert (
+            len(canaries.among(held(connection(broker.address), mesh.file.data_topics(name).records)))
+            > RECORDS
+        )
     unseen_by_the_mesh(shared, specs, canaries, rounds)
     assert canaries.among(seen) == set()
     # logs, journals, and the disk of the mesh's broker: nothing but what was there to be fed

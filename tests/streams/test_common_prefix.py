@@ -31,8 +31,7 @@ def file_of(folder, nodes=NODES, **mesh):
 
 
 def data_names(node):
-    topics = DataTopics(node)
-    return {topics.records, topics.dead_letters, topics.predictions, topics.decisions, topics.spends}
+    return set(DataTopics("m", node).all)
 
 
 def written_by(topics, node):
@@ -41,10 +40,11 @@ def written_by(topics, node):
 
 def test_rights_are_of_one_node_of_one_run_alone():
     for one, other in permutations(NODES, 2):
-        allowed = set(node_on_data(one, DataTopics(one).group).topics) | set(feeder(one).topics)
+        topics, others = DataTopics("m", one), DataTopics("m", other)
+        allowed = set(node_on_data(topics, "r").topics) | set(feeder(topics).topics)
         assert allowed <= data_names(one)
         assert not data_names(one) & data_names(other)
-        assert DataTopics(one).group != DataTopics(other).group
+        assert topics.group("r") != others.group("r")
     runs = [MeshTopics(mesh, run) for mesh in ("m", "m-1", "m1") for run in ("run-1", "run-10", "run")]
     names = [{*scheduler(topics, NODES).topics, *written_by(topics, "n1")} for topics in runs]
     assert len(set().union(*names)) == sum(map(len, names))

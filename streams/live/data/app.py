@@ -41,8 +41,10 @@ HELD = 1_024
 
 
 class DataPart(NamedTuple):
-    """One node's part of an app: where its topic is read from, and what takes its records."""
+    """One node's part of an app: its topics, its group, where it is read from, and what takes its records."""
 
+    topics: DataTopics
+    group: str
     place: Position
     take: Taken
 
@@ -95,16 +97,16 @@ class PinnedTransport(Transport):
 
 
 def data_app(
-    broker: BrokerSettings, nodes: Mapping[str, DataPart], *, state: Path, web: tuple[str, int] | None
+    broker: BrokerSettings, parts: Sequence[DataPart], *, state: Path, web: tuple[str, int] | None
 ) -> PinnedApp:
     """Return the app that passes each record of the nodes' data topics, from its place on, to `take`.
 
-    Its group, named like the first topic, has no members. `state` must exist. `web` is (address, port).
+    Its group, that of the first node, is named after the app, and has no members. `state` must exist. `web`
+    is (address, port).
     """
-    topics = {DataTopics(name).records: part for name, part in nodes.items()}
-    many_topics = len(topics) > 1
+    many_topics = len(parts) > 1
     app = PinnedApp(
-        next(iter(topics)),
+        parts[0].group,
         broker=[f"{SCHEME}://{server.strip()}" for server in broker.servers.split(",")],
         broker_credentials=_credentials(broker),
         datadir=str(StateFolder(state).faust),
@@ -119,12 +121,10 @@ def data_app(
         agent_supervisor=CrashingSupervisor,
         **_web(web),
     )
-    app.places = {topic: part.place for topic, part in topics.items()}
-    app.letters = BrokenLetters(
-        broker, {of.records: of.dead_letters for of in (DataTopics(name) for name in nodes)}
-    )
-    for topic, part in topics.items():
-        _add_agent(app, topic, part.take)
+    app.places = {part.topics.records: part.place for part in parts}
+    app.letters = BrokenLetters(broker, {part.topics.records: part.topics.dead_letters for part in parts})
+    for part in parts:
+        _add_agent(app, part.topics.records, part.take)
     return app
 
 

@@ -1,6 +1,6 @@
 """The start of a stream: at the journal's position, as far as the logs still have it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no types
@@ -69,13 +69,17 @@ class DataCut(DataFailed):
     """A data log has lost its end under the process, which has to find its place again."""
 
 
-def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFailed:
-    """Return the error with a text safe to log: a client's own text may hold a record."""
-    topic = topics[0] if len(topics) == 1 else "the data topics"
+def failure(servers: str, topics: Mapping[str, str], error: BaseException) -> DataFailed:
+    """Return the error with a text safe to log: a client's own text may hold a record.
+
+    `topics` says the group of each.
+    """
+    first, group = next(iter(topics.items()))
+    topic = first if len(topics) == 1 else "the data topics"
     if isinstance(error, TopicAuthorizationFailedError):
         return DataFailed(str(denied(servers, _named(error, topics) or topic, "read")))
     if isinstance(error, GroupAuthorizationFailedError):
-        return DataFailed(str(denied(servers, f"group {topics[0]}", "commit offsets")))
+        return DataFailed(str(denied(servers, f"group {group}", "commit offsets")))
     if isinstance(error, DataFailed):
         return error
     if isinstance(error, OffsetOutOfRangeError):
@@ -86,7 +90,7 @@ def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFa
     return DataFailed(f"{topic}: {text or type(error).__name__}")
 
 
-def _named(error: BaseException, topics: Sequence[str]) -> str | None:
+def _named(error: BaseException, topics: Iterable[str]) -> str | None:
     """Return the first of the topics that the error names."""
     return next((topic for topic in topics if error.args and error.args[0] == topic), None)
 

@@ -18,7 +18,7 @@ from streams.records.record import Decoder
 
 
 class DataStream:
-    """The slots of one node process, from `data.<node>`; `DataStreams` reads the topic.
+    """The slots of one node process, from its data topic, which `DataStreams` reads.
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
     records that wait, with slots by count (None: all are used).
@@ -26,13 +26,15 @@ class DataStream:
 
     def __init__(
         self,
-        node: str,
+        topics: DataTopics,
+        run: str,
         slots: Callable[[], Slots[bytes]],
         decoder: Decoder,
         timeout: float | None,
         late: LatePolicy | None = None,
     ) -> None:
-        self.node, self.topic = node, DataTopics(node).records
+        self.topics, self.group = topics, topics.group(run)
+        self.node, self.topic = topics.node, topics.records
         self.lagging: int | None = None
         self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room, late)
         self._closed: Callable[[SlotClosed], None] | None = None

@@ -55,7 +55,7 @@ class DataStreams:
         web: tuple[str, int] | None,
     ) -> None:
         self._broker, self._streams, self._state, self._web = broker, tuple(streams), state, web
-        self._topics = tuple(stream.topic for stream in streams)
+        self._topics = {stream.topic: stream.group for stream in streams}
         self._stirred = asyncio.Event()
         self.turning, self.reading = Pulse(), Pulse()
 
@@ -72,16 +72,19 @@ class DataStreams:
         """
         from streams.live.data.app import DataPart, data_app  # noqa: PLC0415 # loads Faust while machines work
 
-        nodes = {
-            source.node: DataPart(
-                source.begin(positions[source.node], closed[source.node], self._stirred.set), source.take
+        parts = [
+            DataPart(
+                stream.topics,
+                stream.group,
+                stream.begin(positions[stream.node], closed[stream.node], self._stirred.set),
+                stream.take,
             )
-            for source in self._streams
-        }
-        app = data_app(self._broker, nodes, state=self._state, web=self._web)
+            for stream in self._streams
+        ]
+        app = data_app(self._broker, parts, state=self._state, web=self._web)
         starting = asyncio.create_task(app.start())
-        parts = (_run(app, starting), self._complete(app), self._watch(app), self._turn(app))
-        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*parts, stopped.wait())]
+        work = (_run(app, starting), self._complete(app), self._watch(app), self._turn(app))
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*work, stopped.wait())]
         tasks += [asyncio.create_task(stream.expire()) for stream in self._streams]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -151,7 +154,7 @@ class DataStreams:
 
     async def _watch(self, app: "PinnedApp") -> None:
         """Update the lags, and commit offsets for outside tools."""
-        commits = Commits(self._broker, self._topics)
+        commits, first_topic = Commits(self._broker, self._topics), next(iter(self._topics))
         while True:
             thread = _reader(app)
             if thread is not None:
@@ -162,9 +165,9 @@ class DataStreams:
                         stream.place(ends[stream.topic])
                     for topic in self._topics:
                         lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
-                    if commits.is_new(self._topics[0], read):
-                        await thread.note({self._topics[0]: read[self._topics[0]]})
-                        commits.committed(self._topics[0], read)
+                    if commits.is_new(first_topic, read):
+                        await thread.note({first_topic: read[first_topic]})
+                        commits.committed(first_topic, read)
                     commits.note(read)
                 for stream in self._streams:
                     stream.lagging = lags[stream.topic]
@@ -178,16 +181,19 @@ KEPT = 3_600.0
 
 
 class Commits:
-    """Commits offsets for outside tools, each topic's in the group of the topic's name, if they are new.
+    """Commits offsets for outside tools, each topic's in its group, if they are new.
 
-    A consumer commits in one group, its app's, which is the first topic's. Of the further ones a turn takes
-    the next `AT_ONCE`. `clock` is monotonic.
+    `topics` says the group of each. A consumer commits in one group, its app's, which is the first topic's.
+    Of the further ones a turn takes the next `AT_ONCE`. `clock` is monotonic.
     """
 
     def __init__(
-        self, broker: BrokerSettings, topics: Sequence[str], clock: Callable[[], float] = time.monotonic
+        self,
+        broker: BrokerSettings,
+        topics: Mapping[str, str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._further = tuple(topics)[1:]
+        self._groups, self._further = topics, tuple(topics)[1:]
         self._client = AdminClient(client_settings(broker) | {"log_level": 0}) if self._further else None
         self._next, self._clock = 0, clock
         self._committed: dict[str, tuple[Mapping[int, int], float]] = {}
@@ -209,7 +215,7 @@ class Commits:
         for topic in islice(turn, AT_ONCE):
             if self.is_new(topic, offsets):
                 partitions = [TopicPartition(topic, number, at) for number, at in offsets[topic].items()]
-                group = ConsumerGroupTopicPartitions(topic, partitions)
+                group = ConsumerGroupTopicPartitions(self._groups[topic], partitions)
                 (answer,) = self._client.alter_consumer_group_offsets(
                     [group], request_timeout=PATIENCE
                 ).values()

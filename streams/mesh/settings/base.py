@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from nodes.decimals import as_text, decimal
+from streams.codec.topics import DATA_KINDS
 from streams.mesh.errors import meant, one_of
 
 T = TypeVar("T")
@@ -148,6 +149,16 @@ def code_name(value: str) -> str:
 
 Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=60)]
 """A name of a mesh, run, node or party. One that begins with - would be an option on a command line."""
+
+
+def _no_kind(value: str) -> str:
+    if value in DATA_KINDS:
+        raise refusal("is a kind of topics, which begin with it: must be another word")
+    return value
+
+
+MeshName = Annotated[Name, AfterValidator(_no_kind)]
+"""A name of a mesh, or of a collaboration: that of no kind of topics."""
 Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
 """A positive number, exactly as written."""
 CodeName = Annotated[str, AfterValidator(code_name)]

@@ -15,6 +15,7 @@ from streams.mesh.settings.base import (
     Choice,
     Count,
     Exact,
+    MeshName,
     Name,
     Positive,
     Seconds,
@@ -107,8 +108,9 @@ class CollaborationSettings(Settings):
 
     kind: Literal["collaboration"]
     """A learner and owners. Not given: a mesh of nodes."""
-    name: Name
-    """The collaboration's name. Topics begin with it."""
+    name: MeshName
+    """The collaboration's name, a part of all its topics' names. It is none of their kinds: data,
+    data-deadletter, predictions, decisions, spends."""
     run: Name
     """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
     learner: Name

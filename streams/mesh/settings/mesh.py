@@ -12,6 +12,7 @@ from streams.mesh.settings.base import (
     Choice,
     Count,
     Matrix,
+    MeshName,
     Name,
     Positive,
     Seconds,
@@ -156,8 +157,9 @@ AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 class MeshSettings(Settings):
     """The settings that all parties share. They are public."""
 
-    name: Name
-    """The mesh's name. Topics begin with it."""
+    name: MeshName
+    """The mesh's name, a part of all its topics' names. It is none of their kinds: data,
+    data-deadletter, predictions, decisions, spends."""
     run: Name
     """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
     nodes: Annotated[

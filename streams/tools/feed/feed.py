@@ -275,12 +275,12 @@ def feed(file: MeshFile, node: str, wanted: FeedOptions, stop: Stop) -> Fed:
     Raises MeshFileError if the request does not fit the source, ProcessStopped before the first line,
     BusError if broker or topic refuse. Acknowledged records stay in the topic.
     """
-    broker = file.brokers(node).data
+    broker, topics = file.brokers(node).data, file.data_topics(node)
     source = opened(file, node, wanted)
     reached(broker, stop)
     by_time = file.mesh.slots.by == "time"
     topic = retry_until_reachable(
-        stop, lambda: feed_topic(broker, node, feeder(node), by_time=by_time, timed=source.timed)
+        stop, lambda: feed_topic(broker, topics, feeder(topics), by_time=by_time, timed=source.timed)
     )
     pace = Pace(
         math.inf if source.live else most_ahead(file.mesh, topic.ahead),

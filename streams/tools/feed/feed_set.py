@@ -29,12 +29,12 @@ def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float 
     describes; Stopped, BusError as `feed`.
     """
     on_file = _in_file(file, owner, path)
-    broker = file.brokers(owner).data
+    broker, topics = file.brokers(owner).data, file.data_topics(owner)
     fixed_sets(on_file, [owner])
     longest = max(len(value) for value in _read(on_file, owner)[0])
     reached(broker, stop)
     topic = retry_until_reachable(
-        stop, lambda: feed_topic(broker, owner, owner_feeder(owner), by_time=False, timed=False)
+        stop, lambda: feed_topic(broker, topics, owner_feeder(topics), by_time=False, timed=False)
     )
     if longest > topic.largest:
         most = f"must be at most {topic.largest:,}, which the topic takes"
@@ -53,7 +53,8 @@ def _in_file(file: CollaborationFile, owner: str, path: str | None) -> Collabora
             ("owners", owner, "source"), "missing: must have the kind and schema of what is fed"
         )
     if part.source.path is not None:
-        text = f"the owner reads this file itself: must not be given to take the set from data.{owner}"
+        topic = file.data_topics(owner).records
+        text = f"the owner reads this file itself: must not be given to take the set from {topic}"
         raise file.refuse(("owners", owner, "source", "path"), text, part.source.path)
     if path is None or path == "-":
         mistake = "missing" if path is None else "standard input can be read only once"

@@ -47,14 +47,15 @@ class FeedTopic:
     access: Access
 
 
-def feed_topic(broker: BrokerSettings, node: str, access: Access, *, by_time: bool, timed: bool) -> FeedTopic:
+def feed_topic(
+    broker: BrokerSettings, topics: DataTopics, access: Access, *, by_time: bool, timed: bool
+) -> FeedTopic:
     """Check the data topic of a node or an owner, which a feed has that `access` to.
 
     Raises BusError if it cannot be fed: see `PreflightFailed`.
     """
-    topics = DataTopics(node)
     name = topics.records
-    preflight(broker, access, {}, (name,) if by_time else (), feeder_user(node))
+    preflight(broker, access, {}, (name,) if by_time else (), feeder_user(topics.node))
     with Admin(broker) as admin:
         description = admin.topics([name])[name]
     if timed and description.configs["message.timestamp.type"] != "CreateTime":

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from streams.bus.logs import Logs
-from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile, has_ended, load
 from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.privacy import TimeSlotsSettings
@@ -44,7 +43,7 @@ def fed_topics(file: MeshFile) -> list[str]:
     """Return the data topics of the mesh that hold records. Raises BusError."""
     topics = []
     for name in file.nodes:
-        logs, topic = Logs(file.brokers(name).data), DataTopics(name).records
+        logs, topic = Logs(file.brokers(name).data), file.data_topics(name).records
         try:
             # what an open transaction holds counts: it may be committed yet, with the times of before
             topics += [topic] if logs.span(topic)[1] else []

@@ -193,7 +193,7 @@ def _conclude(
 ) -> None:
     """Print where everything is, and the guarantees. `spends`: the lives on the data brokers, by node."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
-    fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x, decided")
+    fact("decisions", f"topics decisions.<mesh>.<node> on {listed(servers)}, as JSON: run, round, x, decided")
     folder = StateFolder(Path())
     fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
     say_promises(console, file, known_spends(file, file.nodes, options.state, spends))

@@ -20,6 +20,7 @@ from streams.bus.collaboration import (
 from streams.bus.provision import sides
 from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
 from streams.codec import Refused, decode_query, encode_query, encode_response
+from streams.codec.topics import DataTopics
 from streams.mesh.collaboration import Wire
 from streams.mesh.file import MeshFileError, load, load_collaboration
 from tests.streams.bus.test_rights import allowed, needed
@@ -27,6 +28,7 @@ from tests.support.collaborations.files import OWNERS, collaboration_file
 from tests.support.meshes.files import changed, loaded
 
 LIFE = "5a" * 16
+OWN = DataTopics("m", "bank-a")
 
 
 @pytest.fixture
@@ -79,12 +81,12 @@ def test_only_the_learner_asks_and_each_owner_answers_for_itself_alone(wire):
 
 
 def test_an_owner_writes_what_was_spent_alone_on_its_own_broker():
-    own, feeder = owner_data_users(["bank-a"])
-    rights = {("Read", "data.bank-a"), ("Read", "spends.bank-a"), ("Write", "spends.bank-a")}
-    assert allowed(own, owner_specs("bank-a")) == needed(owner_on_data("bank-a")) == rights
+    own, feeder = owner_data_users("m", ["bank-a"])
+    rights = {("Read", "data.m.bank-a"), ("Read", "spends.data.m.bank-a"), ("Write", "spends.data.m.bank-a")}
+    assert allowed(own, owner_specs(OWN)) == needed(owner_on_data(OWN)) == rights
     assert (feeder.name, feeder.rules) == (
         "bank-a-feeder",
-        (Rule("topic", "data.bank-a", "literal", ("Read", "Write", "DescribeConfigs")),),
+        (Rule("topic", "data.m.bank-a", "literal", ("Read", "Write", "DescribeConfigs")),),
     )
 
 
@@ -137,4 +139,4 @@ def test_a_small_collaboration_has_quotas_that_let_it_start(wire):
 
 
 def test_an_owner_s_own_broker_limits_nobody():
-    assert {user.quota for user in owner_data_users(["bank-a"])} == {None}
+    assert {user.quota for user in owner_data_users("m", ["bank-a"])} == {None}

@@ -28,7 +28,7 @@ from streams.bus.rights import (
     scheduler,
 )
 from streams.bus.topic_specs import data_specs, mesh_specs, sizes
-from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
+from streams.codec.topics import MeshTopics, all_of, edges_of
 from tests.support.meshes.files import changed, loaded
 
 READ, WRITE, BOTH = ("Read",), ("Write",), ("Read", "Write")
@@ -115,9 +115,12 @@ def test_a_data_broker_knows_the_node_and_its_feeder(tmp_path):
     me, feeder, other = data_users(mesh, ["n1", "n"])
     assert [user.name for user in (me, feeder, other)] == ["me", "n1-feeder", "n-feeder"]
     assert (me.roles, feeder.roles) == (("node n1", "node n"), ("feeder of n1",))
-    assert Rule("group", DataTopics("n1").group, "literal", READ) in me.rules
-    assert Rule("topic", "data.n1", "literal", ("Read", "Write", "DescribeConfigs")) in feeder.rules
-    assert ("Write", "data.n1") not in allowed(me, data_specs(mesh.settings, "n1"))
+    assert Rule("group", f"{mesh.settings.name}.{mesh.settings.run}.n1", "literal", READ) in me.rules
+    assert (
+        Rule("topic", f"data.{mesh.settings.name}.n1", "literal", ("Read", "Write", "DescribeConfigs"))
+        in feeder.rules
+    )
+    assert ("Write", f"data.{mesh.settings.name}.n1") not in allowed(me, data_specs(mesh.settings, "n1"))
     for node in ALIKE:
         specs = data_specs(mesh.settings, node)
         assert bool(allowed(me, specs)) == (node in {"n1", "n"})
@@ -141,9 +144,9 @@ BEATS = Rule("topic", "m.r.progress.a", "literal", ("Read",))
 QUOTA = Quota(1, 2, 3)
 LIMITS = QUOTA._asdict()
 A = User("a", ("node a",), (EDGES, BEATS), QUOTA)
-ON_MESH = DesiredUsers((A,), Scope.of("m", []), tls=False)
-OWN = User("a", ("node a",), (Rule("topic", "data.a", "literal", ("Read",)),), None)
-ON_DATA = DesiredUsers((OWN,), Scope.of(None, ["a"]), tls=False)
+ON_MESH = DesiredUsers((A,), Scope.of("m", [], shared=True), tls=False)
+OWN = User("a", ("node a",), (Rule("topic", "data.m.a", "literal", ("Read",)),), None)
+ON_DATA = DesiredUsers((OWN,), Scope.of("m", ["a"], shared=False), tls=False)
 
 
 def topic(name, operation="Read", pattern="literal", user="User:a", **more):
@@ -221,7 +224,10 @@ def test_what_the_mesh_file_does_not_give_on_a_mesh_s_topics_is_too_much_whoever
     [
         topic("m2.r.topology", "Write"),
         topic("mm.", "Write", "prefix"),
-        topic("data.a", user="User:application"),
+        topic("data.m.a", user="User:application"),
+        topic("m.shop", "Write"),
+        topic("m.shop.orders", "Write"),
+        topic("m.shop.orders.edge", "Write"),
         topic("x", "All", user="User:b"),
         Grant("User:b", "group", "g", "literal", "Read"),
         Grant("User:a", "cluster", "kafka-cluster", "literal", "IdempotentWrite"),
@@ -249,11 +255,15 @@ def test_a_right_for_more_than_the_mesh_is_too_much_for_its_users_and_for_everyo
 
 
 def test_on_a_party_s_own_broker_only_what_its_nodes_have_is_the_mesh_s():
-    right = topic("data.a")
-    assert gap(ON_DATA, [right, topic("data.a", "Write", user="User:application")], {}) == GrantGap()
-    more = [topic("data.a", "Write"), Grant("User:a", "group", "data.a", "literal", "Delete")]
+    right = topic("data.m.a")
+    assert gap(ON_DATA, [right, topic("data.m.a", "Write", user="User:application")], {}) == GrantGap()
+    more = [topic("data.m.a", "Write"), Grant("User:a", "group", "m.earlier.a", "literal", "Delete")]
     assert gap(ON_DATA, [right, *more], {}) == GrantGap(excess=tuple(more))
-    assert gap(ON_DATA, [right, topic("data.b"), topic("shop.orders", "Write")], {}) == GrantGap()
+    others = [
+        Grant("User:a", "group", name, "literal", "Read") for name in ("m.a", "n.r.a", "m.r.ab", "m.r.x.a")
+    ]
+    assert gap(ON_DATA, [right, topic("data.n.a"), *others], {}) == GrantGap()
+    assert gap(ON_DATA, [right, topic("data.m.b"), topic("shop.orders", "Write")], {}) == GrantGap()
 
 
 def test_with_certificates_a_user_is_its_subject_and_has_no_password():
@@ -262,17 +272,11 @@ def test_with_certificates_a_user_is_its_subject_and_has_no_password():
     for tls in (False, True):
         assert principal("CN=x,O=y", tls=tls) == "User:CN=x,O=y"
     subject = User("CN=x", (), (BEATS,), QUOTA)
-    wanted = DesiredUsers((A, subject), Scope.of("m", []), tls=True)
+    wanted = DesiredUsers((A, subject), Scope.of("m", [], shared=True), tls=True)
     assert wanted.logins() == ()
     assert set(wanted.quotas()) == {"CN=a", "CN=x"}
-    assert DesiredUsers((A, subject), Scope.of("m", []), tls=False).logins() == (A,)
+    assert DesiredUsers((A, subject), Scope.of("m", [], shared=True), tls=False).logins() == (A,)
     assert grants("User:CN=x", [BEATS]) == (topic("m.r.progress.a", user="User:CN=x"),)
-
-
-def test_a_mesh_named_like_topics_of_data_leaves_these_to_their_owners():
-    on_mesh = DesiredUsers((), Scope.of("data", []), tls=False)
-    earlier, others = topic("data.r.topology"), topic("data.b", "Write", user="User:b-feeder")
-    assert gap(on_mesh, (earlier, others), {}) == GrantGap(excess=(earlier,))
 
 
 # Quotas: at least ten times what a user's processes do, computed from the mesh

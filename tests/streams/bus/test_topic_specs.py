@@ -27,7 +27,7 @@ from streams.codec import (
     encode_plans,
     encode_release,
 )
-from streams.codec.topics import LONGEST_TOPIC, MeshTopics
+from streams.codec.topics import LONGEST_TOPIC, DataTopics, MeshTopics
 from streams.mesh.mesh import Mesh
 from tests.support.meshes.files import changed, loaded
 from topology.plans import Heartbeat, Member, Plan
@@ -74,11 +74,11 @@ def test_an_outbox_is_a_topic_a_node_in_place_of_one_an_edge(tmp_path):
 
 def test_a_party_has_its_own_topics(mesh):
     assert [spec.name for spec in data_specs(mesh, "b")] == [
-        "data.b",
-        "data-deadletter.b",
-        "predictions.b",
-        "decisions.b",
-        "spends.b",
+        "data.tracking.b",
+        "data-deadletter.tracking.b",
+        "predictions.tracking.b",
+        "decisions.tracking.b",
+        "spends.data.tracking.b",
     ]
     assert [spec.owned for spec in data_specs(mesh, "b")] == [True, False, False, False, False]
 
@@ -278,9 +278,9 @@ def test_with_outboxes_a_node_reads_its_neighbours_and_writes_its_own():
 
 
 def test_no_process_may_more_than_it_needs():
-    data = node_on_data("b", "group")
-    assert (set(data.reads), data.groups) == ({"data.b", "spends.b"}, ("group",))
-    assert set(data.writes) == {"data-deadletter.b", "predictions.b", "decisions.b", "spends.b"}
+    data = node_on_data(DataTopics("m", "b"), "r")
+    assert (set(data.reads), data.groups) == ({"data.m.b", "spends.data.m.b"}, ("m.r.b",))
+    assert set(data.writes) == {"data-deadletter.m.b", "predictions.m.b", "decisions.m.b", "spends.data.m.b"}
     planning = scheduler(MeshTopics("m", "r"), "ab")
     assert set(planning.reads) == {"m.r.topology", "m.r.scheduler", "m.r.progress.a", "m.r.progress.b"}
     assert set(planning.writes) == {"m.r.topology", "m.r.scheduler"}

@@ -46,10 +46,11 @@ BROKERS = {side: {"servers": "127.0.0.1:1"} for side in ("mesh", "data")} | {"tr
 
 
 class SpendsLog:
-    """`spends.<name>` on a broker: the newest line of each key."""
+    """A topic of spends on a broker: the newest line of each key."""
 
-    def __init__(self, name):
-        self.data, self.records = {name: Topic(f"data.{name}", f"id of {name}", "cluster")}, {}
+    def __init__(self, topics):
+        topic = topics.records
+        self.data, self.records = {topic: Topic(topic, f"id of {topic}", "cluster")}, {}
 
     def span(self, topic):
         return 0, len(self.records)
@@ -222,7 +223,7 @@ class Bench:
         self.log.clear()
         with ExitStack() as closing, self.log.at_level(logging.INFO, f"mirrormesh.node.{name}"):
             node.open(closing)
-            topic = SpendsTopic(SpendsLog(name), name)
+            topic = SpendsTopic(SpendsLog(node.topics), node.topics)
             node._known = node._spend.begin(node.journal, topic)
             node.start = SimpleNamespace(records=node.journal.records())
             node.say()

@@ -55,7 +55,10 @@ def test_a_file_that_is_not_the_announced_set_is_refused_before_a_line_is_sent(
         (["a"], "FILE: missing: must be a file, which is looked at whole before anything is fed"),
         (["a", "-"], "FILE: standard input can be read only once: must be a file"),
         (["a", "nowhere.csv"], 'owners.a.source.path: "nowhere.csv": cannot be read: No such file'),
-        (["b", "set.csv"], "the owner reads this file itself: must not be given to take the set from data.b"),
+        (
+            ["b", "set.csv"],
+            "the owner reads this file itself: must not be given to take the set from data.small.b",
+        ),
         (["zz", "set.csv"], "is no owner of the mesh"),
         (["a", "set.csv", "--records", "3"], "--records: goes with a mesh of nodes: a set is fed whole"),
         (["a", "set.csv", "--timestamps"], "--timestamps: goes with a mesh of nodes"),

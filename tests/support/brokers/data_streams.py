@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from nodes.machine.events import OpenSlot
 from nodes.machine.slots import CountSlots
 from nodes.privacy.reveal import opened
+from streams.codec.topics import DataTopics
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
@@ -52,7 +53,8 @@ class DataTopic:
 
     def __init__(self, address, partitions=1, node=None, **login):
         self.node = node or f"n{uuid.uuid4().hex[:12]}"
-        self.name = f"data.{self.node}"
+        self.topics = DataTopics("m", self.node)
+        self.name = self.topics.records
         self.address = address
         self.client = {"bootstrap.servers": address} | login
         self.admin = AdminClient(self.client)
@@ -135,7 +137,7 @@ def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
     """A stream on that topic; its slots come to `.slots`."""
     given = {"decoder": Numbers(), "timeout": None, "late": None, "state": tmp_path, "web": None}
     given |= {"broker": connection(topic.address), "slots": slots} | changes
-    stream = DataStream(topic.node, given["slots"], given["decoder"], given["timeout"], given["late"])
+    stream = DataStream(topic.topics, "r", given["slots"], given["decoder"], given["timeout"], given["late"])
     return Live(stream, DataStreams(given["broker"], [stream], state=given["state"], web=given["web"]))
 
 

@@ -35,13 +35,18 @@ class Feeding:
     def __init__(self, folder, address, source=None, **mesh):
         self.folder, self.broker = folder, connection(address)
         self.name = f"a-{uuid.uuid4().hex[:8]}"
-        self.mesh = {"nodes": [self.name], "loss": "squared", "topology": {"graph": "complete"}} | mesh
+        self.mesh = {
+            "name": "m",
+            "nodes": [self.name],
+            "loss": "squared",
+            "topology": {"graph": "complete"},
+        } | mesh
         self.source = source or {
             "kind": "json-lines",
             "path": str(folder / "records.jsonl"),
             "schema": SCHEMA | {"timestamp": "at"},
         }
-        self.topics = DataTopics(self.name)
+        self.topics = DataTopics("m", self.name)
 
     @property
     def file(self):

@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient
 
 from streams.bus.admin import Admin
 from streams.bus.provision import provision
-from streams.codec.topics import DataTopics
 from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker.broker import start, status
@@ -76,7 +75,7 @@ def topic_of(mesh, kind):
         "topology": topics.topology,
         "progress": topics.progress(nodes[0]),
         "scheduler": topics.scheduler,
-        "data": DataTopics(nodes[0]).records,
+        "data": mesh.file.data_topics(nodes[0]).records,
     }[kind]
 
 

@@ -30,7 +30,7 @@ def small_mesh_file(folder, mesh_broker, data_broker=None, sources=None, own=Non
     return mesh_file(folder, base, mesh_broker, data_broker)
 
 
-def decisions(address, node):
-    """What the node's application finds on its broker, round by round."""
-    found = stored(connection(address), f"decisions.{node}")
+def decisions(address, topics):
+    """What a node's application finds on its broker, round by round."""
+    found = stored(connection(address), topics.decisions)
     return [json.loads(message.value()) for message in found]

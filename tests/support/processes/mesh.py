@@ -23,7 +23,7 @@ from tests.support.processes.forked import Forked
 def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
     """Write a mesh file like `base` for these brokers, with `changes` of its shared part; return its path.
 
-    Mesh and nodes get names that no other test has: data topics belong to no run.
+    Mesh and nodes get names that no other test has.
     """
     tree, mark = read_yaml(Path(base)), uuid.uuid4().hex[:8]
     tree["mesh"] |= {"name": f"test-{mark}", **changes}

@@ -6,6 +6,7 @@ import pytest
 from mode.supervisors import CrashingSupervisor
 from pydantic import SecretStr
 
+from streams.codec.topics import DataTopics
 from streams.live.data.app import DataPart, PinnedTransport, data_app
 from streams.mesh.settings.brokers import BrokerSettings
 
@@ -16,13 +17,15 @@ async def nowhere(arrival):
 
 def app(tmp_path, web=None, **broker):
     given = BrokerSettings(**({"servers": "one:9092, two:9093"} | broker))
-    return data_app(given, {"east": DataPart(None, nowhere)}, state=tmp_path, web=web)
+    return data_app(
+        given, [DataPart(DataTopics("m", "east"), "m.r.east", None, nowhere)], state=tmp_path, web=web
+    )
 
 
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("id", "data.east"),
+        ("id", "m.r.east"),
         ("topic_allow_declare", False),
         ("topic_disable_leader", True),
         ("topic_partitions", 1),
@@ -58,7 +61,7 @@ def test_it_logs_in_where_the_broker_asks_for_it(tmp_path):
 def test_there_is_one_agent_on_the_data_topic_and_no_table(tmp_path):
     built = app(tmp_path)
     (agent,) = built.agents.values()
-    assert agent.channel.topics == ("data.east",)
+    assert agent.channel.topics == ("data.m.east",)
     assert agent.concurrency == 1
     assert not built.tables
 

@@ -31,8 +31,8 @@ def test_a_broker_that_gives_no_answer_is_asked_again():
 
 
 def test_a_failure_without_words_is_named():
-    assert str(failure("broker:1", ["data.a"], TimeoutError())) == "data.a: TimeoutError"
-    assert str(failure("broker:1", ["data.a"], OSError("gone"))) == "data.a: gone"
+    assert str(failure("broker:1", {"data.a": "m.r.a"}, TimeoutError())) == "data.a: TimeoutError"
+    assert str(failure("broker:1", {"data.a": "m.r.a"}, OSError("gone"))) == "data.a: gone"
 
 
 class Place:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nodes.machine.events import OpenSlot
 from nodes.machine.slots import Arrival, CountSlots
 from nodes.machine.time_slots import TimeSlots
+from streams.codec.topics import DataTopics
 from streams.live.data import collector
 from streams.live.data.stream import DataStream
 from tests.support.brokers.data_streams import Numbers, numbers
@@ -35,7 +36,7 @@ class Life:
     """A process's stream, from its begin to its kill."""
 
     def __init__(self, slots, position):
-        self.stream = DataStream("a", slots, Numbers(), None)
+        self.stream = DataStream(DataTopics("m", "a"), "r", slots, Numbers(), None)
         self.closed = asyncio.Queue()
         self.start = self.stream.begin(position, self.closed.put_nowait, lambda: None)
         self.start.begin({0: (0, 10**6), 1: (0, 10**6)})
@@ -143,7 +144,7 @@ def test_a_fetch_stops_where_there_is_no_room_and_goes_on_from_there():
 def test_the_loop_is_woken_to_look_up_what_no_record_tells_and_for_nothing_else():
     async def woken(slots, opened):
         times = []
-        stream = DataStream("a", slots, Numbers(), None)
+        stream = DataStream(DataTopics("m", "a"), "r", slots, Numbers(), None)
         stream.begin((), lambda slot: None, lambda: times.append(1)).begin({0: (0, 10)})
         for slot in opened:
             stream.open_slot(slot)
