@@ -136,6 +136,11 @@ class Heartbeat:
     hello: bool = False
     accused: tuple[str, ...] = ()
 
+    def has_left(self, last: "Plan") -> bool:
+        """Return whether the node has left in order, by the last plan: it need not be heard any more."""
+        first = self.leave_from
+        return first is not None and first <= last.round and last.member(self.node) is None
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -28,7 +29,7 @@ from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.lint import findings
 from streams.records.observed import has_truth, truth
 from streams.records.record import Decoder
-from streams.records.sources import open_source, records_to_score
+from streams.records.sources import decoder, open_source, records_to_score
 from streams.terminal.text import counted, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
@@ -131,21 +132,7 @@ def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
 
 def unreadable(file: MeshFile) -> list[str]:
     """Return a line for each source's file that cannot be read, or holds no record."""
-    wrong: list[str] = []
-    for name, part in file.nodes.items():
-        path = getattr(part.source, "path", None)
-        if part.source is None or path == "-":
-            continue
-        if isinstance(part.source, OwnSourceSettings) and not file.code.allows(part.source.name):
-            continue
-        if path is not None and Path(path).is_fifo():
-            wrong += file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines
-            continue
-        opened = replace(file, nodes={name: _in_order(part)})
-        try:
-            _look_at(opened, name)
-        except MeshFileError as error:
-            wrong += error.lines
+    wrong = [line for name in file.nodes for line in _unreadable(file, name)]
     path = None if file.held_out is None else file.held_out.path
     if path is not None and Path(path).is_fifo():
         wrong += file.refuse(("held_out", "path"), _PIPE, path).lines
@@ -155,6 +142,26 @@ def unreadable(file: MeshFile) -> list[str]:
         except MeshFileError as error:
             wrong += error.lines
     return wrong
+
+
+def _unreadable(file: MeshFile, name: str) -> Iterable[str]:
+    """Return the mistakes of a node's source."""
+    part = file.nodes[name]
+    path = getattr(part.source, "path", None)
+    if part.source is None or path == "-":
+        return ()
+    if isinstance(part.source, OwnSourceSettings) and not file.code.allows(part.source.name):
+        return ()
+    if path is not None and Path(path).is_fifo():
+        return file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines
+    try:
+        if path is None and "path" in type(part.source).model_fields:  # others write its topic
+            decoder(file, name)
+        else:
+            _look_at(replace(file, nodes={name: _in_order(part)}), name)
+    except MeshFileError as error:
+        return error.lines
+    return ()
 
 
 def uneven_parts(file: MeshFile) -> list[str]:

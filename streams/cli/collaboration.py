@@ -37,6 +37,7 @@ from streams.tools.feed.feed_source import FeedOptions
 from streams.tools.model.writing import learner_model, model_paths, outcome_model, write_model
 from streams.tools.up.collaboration import up_collaboration
 from streams.tools.up.programs import Options
+from streams.tools.up.up import UpEnd
 
 
 def run(
@@ -227,9 +228,9 @@ def up(file: CollaborationFile, options: Options, *, plain: bool) -> None:
             raise UsageError(f"--{option}: goes with a mesh of nodes, not a collaboration")
     state, metrics = options.state, options.metrics_from
 
-    def work(console: Console, stop: Stop) -> bool:
+    def work(console: Console, stop: Stop) -> UpEnd:
         up_collaboration(file, state, console, stop, metrics, other_data=options.other_data)
-        return False
+        return UpEnd()
 
     run_here(options, work)
 

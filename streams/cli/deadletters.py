@@ -25,7 +25,7 @@ from streams.terminal.text import counted
 
 # Reads a node's dead letters: messages of peers that it refused, and its own records that nobody can read.
 #
-# The latter could not be fed to it, or are stored broken.
+# The latter could not be fed to it or read by it, or are stored broken.
 
 BROKEN = "the letter itself cannot be read"
 
@@ -92,10 +92,15 @@ def _of_a_peer(record: Stored) -> Letter:
 
 def _of_its_own(record: Stored) -> Letter:
     fields = json.loads(record.value)
+    if "faults" in fields:  # the summary of a node's process: streams/records/faults.py
+        faults = [f"{reason} ({int(count):,})" for reason, count in fields["faults"].items()]
+        source = f"{fields['topic']}, {int(fields['read']):,} records of {fields['run']}"
+        return Letter(record.offset, record.timestamp, source, "; ".join(faults), b"")
     if "offsets" in fields:  # of a node: streams/live/data/letters.py
         first, last = map(int, fields["offsets"])
         source = f"{fields['topic']} [{int(fields['partition'])}], offsets {first:,} to {last:,}"
-        return Letter(record.offset, record.timestamp, source, str(fields["reason"]), b"")
+        many = f" ({counted(int(fields['records']), 'record')})" if "records" in fields else ""
+        return Letter(record.offset, record.timestamp, source, f"{fields['reason']}{many}", b"")
     value = base64.b64decode(fields["value"], validate=True)
     return Letter(
         record.offset, record.timestamp, f"line {int(fields['line']):,}", str(fields["reason"]), value
@@ -113,9 +118,9 @@ def deadletters(
     """List what a node refused, and what could not be fed to it.
 
     Two topics: messages of peers that the node refused (mesh broker), and records of its own that its feed
-    could not send, or that are stored broken (data broker). Each letter has its offset, time, origin and
-    reason; content only with --content. Writes nothing. With users, the auditor may read the first topic, and
-    the feeder the second.
+    could not send, that it could not read, or that are stored broken (data broker). Each letter has its
+    offset, time, origin and reason; content only with --content. Writes nothing. With users, the auditor may
+    read the first topic, and the feeder the second.
 
     To learn from such a record after all, append it, mended, to the source, and feed again; by time it needs
     a time whose slot is still open. The bad one keeps its place, or every later record would be in another

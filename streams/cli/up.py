@@ -19,7 +19,7 @@ from streams.runtime.process import Stop
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
 from streams.tools.up.programs import Observing, Options, default_folder
-from streams.tools.up.up import run_up
+from streams.tools.up.up import UpEnd, run_up
 
 StateOption = Annotated[
     Path | None,
@@ -122,8 +122,9 @@ def up(
     Of a collaboration it runs the learner, and the owners whose own part is here, until the last query is
     answered; --rate, --no-feed, --replay, --observe and --processes are not for it.
 
-    If many of a node's records are malformed, the last line says how many and why; above one half the exit
-    code is 3.
+    If many of a node's records are malformed, whoever produced them, the last line says how many and why;
+    above one half the exit code is 3. A feeder that has failed, and was never done, is named on standard
+    error, and the exit code is 1.
 
     \b
     Examples:
@@ -149,22 +150,26 @@ def up_nodes(file: MeshFile, options: Options, *, plain: bool) -> None:
     run_here(options, lambda console, stop: run_up(file, options, console, stop, plain=plain))
 
 
-def run_here(options: Options, work: Callable[[Console, Stop], bool]) -> None:
-    """Do `work`, which returns whether most records were malformed, until it ends; exit with the code."""
+def run_here(options: Options, work: Callable[[Console, Stop], UpEnd]) -> None:
+    """Do `work` until it ends; exit with the code."""
     writable_folder(options.state)
-    mostly = False
+    end = UpEnd()
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
-            mostly = work(Console(highlight=False), stop)
+            end = work(Console(highlight=False), stop)
         except Differs as error:
             _leave(*error.lines)
         except (BusError, BrokerError) as error:
             _leave(str(error))
     exit_code = stop.exit_code if stop.asked.is_set() else 0
-    if exit_code or mostly:
-        raise typer.Exit(exit_code or MALFORMED)
+    for failure in end.failures:
+        typer.echo(failure, err=True)
+    if end.mostly_malformed:
+        exit_code = exit_code or MALFORMED
+    if exit_code or end.failures:
+        raise typer.Exit(exit_code or 1)
 
 
 def _leave(*lines: str) -> None:

@@ -111,7 +111,7 @@ class DataTopics:
 
     @property
     def dead_letters(self) -> str:
-        """Records that could not be fed, or are stored broken: private."""
+        """Records that could not be fed or read, or are stored broken: private."""
         return _joined("data-deadletter", self.mesh, self.node)
 
     @property

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from math import inf
+from math import inf, nan
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
@@ -49,7 +49,7 @@ class SchedulerMetrics:
         self.shared.gauge(SharedMetric.MEMBERS, lambda: len(self._plan.members) if self._plan else 0)
         self.shared.gauge(SharedMetric.LIVE, lambda: self._live)
         self.shared.gauge(SharedMetric.LEAD, self._lead)
-        self._nodes = {name: _Node(self.shared, name) for name in nodes}
+        self._nodes = {name: _Node(self.shared, name, lambda: self._plan) for name in nodes}
         self.shared.gauge(SharedMetric.NODES, lambda: len(self._nodes))
 
     def missing(self) -> str | None:
@@ -99,15 +99,22 @@ class SchedulerMetrics:
 
 
 class _Node:
-    """What the heartbeats of one node have told."""
+    """What the heartbeats of one node have told. One that has left in order is not missed: NaN, no alert."""
 
-    def __init__(self, registry: SharedRegistry, name: str) -> None:
+    def __init__(self, registry: SharedRegistry, name: str, last: Callable[[], Plan | None]) -> None:
+        self._last = last
+        self._beat: Heartbeat | None = None
         self.starts: Counter = registry.counter(SharedMetric.STARTS, name)
         self.left_out: Counter = registry.counter(SharedMetric.HELD_OTHERS, name)
         self.boot = ""
         self._seen, self._stepped = 0.0, 0
-        registry.gauge(SharedMetric.LAST_SEEN, lambda: told(self._seen), name)
-        registry.gauge(SharedMetric.NODE_ROUND, lambda: self._stepped, name)
+        registry.gauge(SharedMetric.LAST_SEEN, lambda: self._unless_left(told(self._seen)), name)
+        registry.gauge(SharedMetric.NODE_ROUND, lambda: self._unless_left(self._stepped), name)
 
     def take(self, beat: Heartbeat, at: float) -> None:
+        self._beat = beat
         self.boot, self._seen, self._stepped = beat.boot, at, beat.stepped
+
+    def _unless_left(self, value: float) -> float:
+        plan = self._last()
+        return nan if self._beat is not None and plan is not None and self._beat.has_left(plan) else value

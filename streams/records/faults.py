@@ -2,13 +2,17 @@
 
 import csv
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
+from nodes.machine.slots import Place
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
 from streams.records.columns import cell, moment, number
 
@@ -172,3 +176,97 @@ def some_of(words: Sequence[str]) -> str:
     """Return the words, only the first few if there are many."""
     text = ", ".join(words[:_FEW])
     return text if len(words) <= _FEW else f"{text} and {len(words) - _FEW:,} more"
+
+
+# Letters on the records that a node could not read, for its owner alone: place and reason, never a value.
+#
+# There is at most one a second and reason, and a summary as the process ends. Each has the totals of its
+# process, so the newest ones tell the counts of one that was killed.
+
+EACH = 1.0
+"""Seconds between two letters for one reason."""
+_SUMMED = 100
+"""Reasons of a summary, the commonest first."""
+Letter = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Faults for one reason that no letter has told of yet: the first and last offset, and their number."""
+
+    partition: int
+    first: int
+    last: int
+    count: int = 0
+
+
+class FaultLetters:
+    """The letters of one process on a node's records. `life` is its own; `clock` is monotonic."""
+
+    def __init__(self, topic: str, run: str, life: str, clock: Callable[[], float]) -> None:
+        self._topic, self._head, self._clock = topic, {"run": run, "life": life}, clock
+        self._counts, self._lock = FaultCounts(), Lock()
+        self._waiting: dict[Fault, _Waiting] = {}
+        self._sent: dict[Fault, float] = {}
+
+    def count(self, places: Sequence[Place], faults: Sequence[Fault | None]) -> list[Letter]:
+        """Count records at these places; return the letters that are due."""
+        with self._lock:
+            if not any(faults):
+                self._counts.records += len(faults)
+                return []
+            letters = []
+            for (partition, offset), fault in zip(places, faults, strict=True):
+                self._counts.add(fault)
+                if fault is not None:
+                    waiting = self._waiting.get(fault)
+                    if waiting is None or waiting.partition != partition:
+                        waiting = self._waiting[fault] = _Waiting(partition, offset, offset)
+                    waiting.last, waiting.count = offset, waiting.count + 1
+            now = self._clock()
+            for fault in [fault for fault in self._waiting if now - self._sent.get(fault, -math.inf) >= EACH]:
+                self._sent[fault] = now
+                letters.append(self._letter(fault, self._waiting.pop(fault)))
+            return letters
+
+    def summary(self) -> list[Letter]:
+        """Return the last letter of the process; none if it could read everything."""
+        with self._lock:
+            if not self._counts.malformed:
+                return []
+            faults = {str(fault): count for fault, count in self._counts.faults.most_common(_SUMMED)}
+            further = self._counts.malformed - sum(faults.values())
+            faults |= {"others": further} if further else {}
+            return [self._head | {"topic": self._topic, "read": self._counts.records, "faults": faults}]
+
+    def _letter(self, fault: Fault, waiting: _Waiting) -> Letter:
+        place = {"topic": self._topic, "partition": waiting.partition}
+        total = {"total": self._counts.faults[fault], "read": self._counts.records}
+        offsets = {"offsets": [waiting.first, waiting.last], "records": waiting.count}
+        return self._head | place | offsets | {"reason": str(fault)} | total
+
+
+def counts_of(letters: Iterable[bytes], run: str) -> FaultCounts:
+    """Return what letters tell of all processes of a run. Total: whatever else is among them is left out."""
+    lives: dict[str, tuple[int, dict[str, int]]] = {}
+    for value in letters:
+        try:
+            letter = json.loads(value)
+            if letter["run"] != run:
+                continue
+            read, faults = lives.get(letter["life"], (0, {}))
+            new = letter["faults"] if "faults" in letter else {letter["reason"]: letter["total"]}
+            lives[letter["life"]] = max(read, int(letter["read"])), _larger(faults, new)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    counts = FaultCounts()
+    for read, faults in lives.values():
+        counts.records += read
+        counts.malformed += sum(faults.values())
+        for reason, count in faults.items():
+            counts.faults[Fault(None, reason)] += count
+    return counts
+
+
+def _larger(faults: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int]:
+    return dict(faults) | {str(key): max(int(count), faults.get(key, 0)) for key, count in new.items()}

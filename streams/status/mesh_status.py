@@ -24,10 +24,14 @@ WINDOW = 5.0
 
 
 class Progress(NamedTuple):
-    """The last round that a node has stepped, and the stream-level epsilon that it has spent."""
+    """The last round that a node has stepped, and the stream-level epsilon that it has spent.
+
+    `position`: where its next slot begins on its data topic's first partition.
+    """
 
     round: int
     spent: float
+    position: int
 
 
 def progress(state: Path, node: str) -> Progress | None:
@@ -37,7 +41,10 @@ def progress(state: Path, node: str) -> Progress | None:
             records = journal.records(1)
     except JournalError:  # not created yet, or broken, which the node itself reports
         return None
-    return Progress(records[-1].stepped, records[-1].epsilon_spent) if records else None
+    if not records:
+        return None
+    last = records[-1]
+    return Progress(last.stepped, last.epsilon_spent, dict(last.data_position or ()).get(0, 0))
 
 
 class Course:
@@ -234,6 +241,10 @@ class StatusTracker:
             return
         if last is not None and last.ended:
             return
+        if last is not None and beat.has_left(last):
+            yield "left"
+            yield from self._evidence(beat.instance)
+            return
         if self._is_silent(name, now):
             yield "silent"
         elif last is not None:
@@ -248,7 +259,7 @@ class StatusTracker:
         at = self._plan_of(name)
         place = at.member(name) if at else None
         if next_one is None and self._beats[name].leave_from is not None:
-            yield "leaving" if place else "left"
+            yield "leaving"
         elif place is not None and not place.full:
             yield "listener"
         elif next_one is None or not next_one.full:

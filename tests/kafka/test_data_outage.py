@@ -96,12 +96,13 @@ def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):
     add_user(topic.admin, "ann", "hers")
     topic.count_up(2)
     ann = BrokerSettings(servers=broker.address, username="ann", password=SecretStr("hers"))
-    for resource, reason in [
-        (ResourceType.TOPIC, f"no topic {topic.name}"),
-        (ResourceType.GROUP, str(denied(broker.address, f"group {topic.name}", "commit offsets"))),
+    group = topic.topics.group("r")
+    for resource, name, reason in [
+        (ResourceType.TOPIC, topic.name, f"no topic {topic.name}"),
+        (ResourceType.GROUP, group, str(denied(broker.address, f"group {group}", "commit offsets"))),
     ]:
         until(lambda reason=reason: refused(topic, ann, tmp_path) == reason)
-        allow(topic.admin, rule("ann", resource, topic.name, AclOperation.READ))
+        allow(topic.admin, rule("ann", resource, name, AclOperation.READ))
     until(lambda: refused(topic, ann, tmp_path) is None)
 
 

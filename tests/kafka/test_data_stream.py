@@ -143,9 +143,10 @@ def test_a_slot_by_time_closes_though_the_log_ends_without_a_record(topic, tmp_p
 
 def committed(topic):
     """What the group has committed, and who is in it."""
-    offsets = topic.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic.name)])
-    found = offsets[topic.name].result(PATIENCE).topic_partitions
-    members = topic.admin.describe_consumer_groups([topic.name])[topic.name].result(PATIENCE).members
+    group = topic.topics.group("r")
+    offsets = topic.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = offsets[group].result(PATIENCE).topic_partitions
+    members = topic.admin.describe_consumer_groups([group])[group].result(PATIENCE).members
     return [partition.offset for partition in found], members
 
 
@@ -157,8 +158,8 @@ def test_positions_are_the_given_ones_whatever_is_committed(topic, tmp_path):
     with live_stream(topic, tmp_path, ((0, 4),)) as live:
         assert live.take(2, ((0, 4),))[0] == [4.0, 5.0]
     topic.admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(topic.name, [TopicPartition(topic.name, 0, 8)])]
-    )[topic.name].result(PATIENCE)
+        [ConsumerGroupTopicPartitions(topic.topics.group("r"), [TopicPartition(topic.name, 0, 8)])]
+    )[topic.topics.group("r")].result(PATIENCE)
     with live_stream(topic, tmp_path) as live:
         assert live.take(2)[0] == [0.0, 1.0]
 

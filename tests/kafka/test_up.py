@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs, reach
@@ -23,7 +24,7 @@ from streams.status.mesh_status import progress
 from streams.tools.broker import broker as development
 from tests.support.brokers.development import free_port
 from tests.support.brokers.feeding import stored
-from tests.support.brokers.topics import connection
+from tests.support.brokers.topics import PATIENCE, connection
 from tests.support.meshes.files import changed, written
 from tests.support.processes.command import LONG
 from tests.support.processes.mesh import wait_until
@@ -321,3 +322,69 @@ def test_a_scheduler_refuses_a_run_that_was_over_before_it_began(guest):
     provision(file)
     with Stop() as stop, pytest.raises(MeshFileError, match=r"mesh\.slots\.start: slot 1 ended "):
         run_scheduler(file, stop)
+
+
+def framed(guest, rounds=30):
+    """The first node's topic gets records that a registry's frame makes unreadable, from no feed of ours."""
+    schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "y"}}
+    source = {"kind": "json-lines", "schema": schema}
+    guest.tree["mesh"] |= {"rounds": rounds, "loss": "squared"}
+    guest.tree["nodes"] = {name: {"source": source} for name in guest.names}
+    guest.path = written(guest.folder, guest.tree)
+    file, producer = load(guest.path), Producer({"bootstrap.servers": guest.servers})
+    provision(file)
+    for name in guest.names:
+        frame = b"\0\0\0\0\7" if name == guest.names[0] else b""
+        for _ in range(rounds):
+            producer.produce(file.data_topics(name).records, frame + b'{"u": 1, "v": 0, "y": 1}')
+    assert producer.flush(PATIENCE) == 0
+
+
+def test_records_that_nobody_can_read_are_told_to_their_owner_whoever_wrote_them(guest):
+    framed(guest)
+    guest.up("--plain", "--no-feed")
+    assert guest.ends() == 3, guest.said
+    name = guest.names[0]
+    line = f"Malformed records: {name} 30 of 30 (not UTF-8)."
+    assert line in guest.said.splitlines()
+    logs = {path.name: path.read_text() for path in (guest.state / "logs").iterdir()}
+    assert not any("alformed" in log or "UTF-8" in log for log in logs.values())
+    letters = [
+        json.loads(letter.value()) for letter in stored(connection(guest.servers), letters_of(guest, name))
+    ]
+    assert sum(letter.get("records", 0) for letter in letters) <= 30
+    assert letters[-1]["faults"] == {"not UTF-8": 30}
+    assert [stored(connection(guest.servers), letters_of(guest, other)) for other in guest.names[1:]] == [
+        [],
+        [],
+    ]
+
+
+def letters_of(guest, name):
+    return load(guest.path).data_topics(name).dead_letters
+
+
+def test_a_feeder_whose_topic_holds_other_records_is_named_and_up_ends_with_an_error(guest):
+    framed(guest)
+    schema = guest.tree["nodes"][guest.names[0]]["source"]["schema"]
+    (guest.folder / "a.jsonl").write_text('{"u": 1, "v": 0, "y": 1}\n' * 40)
+    source = {"kind": "json-lines", "path": "a.jsonl", "schema": schema}
+    guest.tree["nodes"][guest.names[1]] = {"source": source}
+    guest.path = written(guest.folder, guest.tree)
+    guest.up("--plain")
+    guest.ends()
+    assert f"feed {guest.names[1]} has failed (exit code 1): " in guest.said
+    assert guest.processes[-1].returncode in {1, 3}
+
+
+def test_files_that_end_before_the_rounds_end_the_run_as_in_one_process(guest):
+    schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "y"}}
+    guest.tree["mesh"] |= {"rounds": 10_000, "loss": "squared"}
+    (guest.folder / "a.jsonl").write_text('{"u": 1, "v": 0, "y": 1}\n' * 12)
+    source = {"kind": "json-lines", "path": "a.jsonl", "schema": schema}
+    guest.tree["nodes"] = {name: {"source": source} for name in guest.names}
+    guest.path = written(guest.folder, guest.tree)
+    guest.up("--plain")
+    assert guest.ends() == 0, guest.said
+    assert "no node here has a full slot left after round 12" in guest.said
+    assert guest.stepped() == 12

@@ -21,7 +21,7 @@ from mode.supervisors import CrashingSupervisor
 from nodes.machine.slots import Arrival
 from streams.bus.connection import shown, tls_context
 from streams.codec.topics import DataTopics
-from streams.live.data.letters import BrokenLetters
+from streams.live.data.letters import DataLetters
 from streams.live.data.pinned import PinnedThread, Position
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
@@ -53,7 +53,7 @@ class PinnedApp(faust.App):
     """A Faust app on the topics of `places`, which it reads in a pinned thread."""
 
     places: Mapping[str, Position]
-    letters: BrokenLetters
+    letters: DataLetters
     reader: PinnedThread | None = None
     """The thread, once there is one."""
 
@@ -122,7 +122,7 @@ def data_app(
         **_web(web),
     )
     app.places = {part.topics.records: part.place for part in parts}
-    app.letters = BrokenLetters(broker, {part.topics.records: part.topics.dead_letters for part in parts})
+    app.letters = DataLetters(broker, {part.topics.records: part.topics.dead_letters for part in parts})
     for part in parts:
         _add_agent(app, part.topics.records, part.take)
     return app

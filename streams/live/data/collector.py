@@ -14,13 +14,17 @@ from threading import Lock
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.late import LatePolicy
-from nodes.machine.slots import Arrival, ClosedSlot, Slots
+from nodes.machine.slots import Arrival, ClosedSlot, Place, Slots
 from nodes.privacy.private import Private
+from nodes.values import BoolArray
 from streams.metrics.private import DataCounts
+from streams.records.faults import Fault
 from streams.records.observed import observed, slot_closed
 from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 
+CountFaults = Callable[[Sequence[Place], Sequence[Fault | None]], None]
+"""Takes the places of records, and the fault of each (None: it decodes)."""
 AHEAD = 256
 """Records that may wait while no slot is open; with more the loop would take the machine's time."""
 REFILL = 7 / 8
@@ -31,8 +35,8 @@ class SlotCollector:
     """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
     `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `late`: what is
-    done with records that wait (None: all are used). `clock` is monotonic, for the time-out; `wall` gives
-    seconds since 1970.
+    done with records that wait (None: all are used). `faults` gets what each record lacks. `clock` is
+    monotonic, for the time-out; `wall` gives seconds since 1970.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class SlotCollector:
         closed: Callable[[SlotClosed], None],
         room: Callable[[], None],
         late: LatePolicy | None = None,
+        faults: CountFaults | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -53,7 +58,8 @@ class SlotCollector:
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
-        self._late = late
+        self._late, self._faults = late, faults
+        self._told: dict[int, int] = {}  # by partition, the offsets below which `faults` knows the records
         self._end: int | None = None  # of the log, as last looked up, for `late`
         self._first = 0  # where the open slot could begin
         self._waiting: deque[int] = deque()  # the offsets of the records from there to `_counted`, for `late`
@@ -164,6 +170,8 @@ class SlotCollector:
                 closed = self._complete()
                 blocked = self._blocked = self._full()
             first += len(chunk)
+            if not self._slots.by_count:
+                self._tell_arrived(chunk)
             if closed is not None:
                 self._hand_on(closed)
         return first, blocked
@@ -247,12 +255,35 @@ class SlotCollector:
         is_open = self._opened is not None and not self._unplaced
         return is_open or self._slots.waiting <= REFILL * AHEAD
 
+    def _tell_arrived(self, arrivals: Sequence[Arrival[bytes]]) -> None:
+        """Tell of records of slots by time at once: which of them a full slot has would tell a place."""
+        for arrival in arrivals if self._faults is not None else ():
+            decodes = self._decoder.decode(arrival.value) is not None
+            self._tell_faults([(arrival.partition, arrival.offset)], [arrival.value], [decodes])
+
+    def _tell_faults(
+        self, places: Sequence[Place], values: Sequence[bytes], present: Sequence[bool] | BoolArray
+    ) -> None:
+        """Tell of records, each once, though a slot that nothing was learnt from closes again."""
+        if self._faults is None or not places:
+            return
+        if places[0][1] < self._told.get(places[0][0], 0):
+            first = sum(offset < self._told.get(partition, 0) for partition, offset in places)
+            places, values, present = places[first:], values[first:], present[first:]
+        if places:
+            self._told[places[-1][0]] = places[-1][1] + 1
+            pairs = zip(values, present, strict=True)
+            faults = [None if decodes else self._decoder.fault(value) for value, decodes in pairs]
+            self._faults(places, faults)
+
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
         """Hand on a closed slot, without the lock, and wake the task that waits for room."""
         if slot is not None:
             observations = observed(slot.values, self._decoder)
             self._counts.close(slot, observations)
             self._closed(slot_closed(slot, observations, self._decoder))
+            if self._slots.by_count:
+                self._tell_faults(slot.places, slot.values, observations.present)
         with self._lock:
             woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken

@@ -2,18 +2,21 @@
 
 import asyncio
 import math
+import time
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.late import LatePolicy
-from nodes.machine.slots import Arrival, Slots
+from nodes.machine.slots import Arrival, Place, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import DataFailed, Start
 from streams.metrics.private import DataCounts
+from streams.records.faults import Fault, FaultLetters, Letter
 from streams.records.record import Decoder
 
 
@@ -36,7 +39,12 @@ class DataStream:
         self.topics, self.group = topics, topics.group(run)
         self.node, self.topic = topics.node, topics.records
         self.lagging: int | None = None
-        self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room, late)
+        self._faults = FaultLetters(self.topic, run, uuid.uuid4().hex, time.monotonic)
+        self.send_letter: Callable[[Letter], bool] = lambda _: False
+        """Sends a letter to the owner; until the topic is read there is none."""
+        self._collector = SlotCollector(
+            slots, decoder, timeout, self._hand_on, self._make_room, late, self._count_faults
+        )
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stir: Callable[[], None] = lambda: None
@@ -125,6 +133,15 @@ class DataStream:
     def settle(self, moment: float) -> None:
         """Note that all records in the log at `moment` were taken."""
         self._collector.settle(moment)
+
+    def sum_up(self) -> None:
+        """Send the letter that sums up what could not be read."""
+        for letter in self._faults.summary():
+            self.send_letter(letter)
+
+    def _count_faults(self, places: Sequence[Place], faults: Sequence[Fault | None]) -> None:
+        for letter in self._faults.count(places, faults):
+            self.send_letter(letter)
 
     def _hand_on(self, slot: SlotClosed) -> None:
         if self._closed is not None and not self.over:  # before `begin` no records can close a slot

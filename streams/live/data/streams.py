@@ -82,6 +82,8 @@ class DataStreams:
             for stream in self._streams
         ]
         app = data_app(self._broker, parts, state=self._state, web=self._web)
+        for stream in self._streams:
+            stream.send_letter = partial(app.letters.send, stream.topic)
         starting = asyncio.create_task(app.start())
         work = (_run(app, starting), self._complete(app), self._watch(app), self._turn(app))
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*work, stopped.wait())]
@@ -95,6 +97,8 @@ class DataStreams:
             for stream in self._streams:
                 stream.lagging = None
             await _stop(app, starting)
+            for stream in self._streams:
+                stream.sum_up()
             app.letters.close()
             self.turning.rest()
             self.reading.rest()

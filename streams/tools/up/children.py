@@ -87,8 +87,8 @@ class LogTail:
 Say = Callable[[str], None]
 FIRST, LONGEST = 1.0, 30.0
 """Seconds before a failed child starts again, the first time and at most."""
-PATIENCE = 5.0
-"""Seconds for a child's orderly end."""
+PATIENCE = 60.0
+"""Seconds for a child's orderly end: on a machine with too much to do it takes long."""
 # -P: no module in the working directory may shadow one of ours
 _COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
 
@@ -116,12 +116,15 @@ class Backoff:
 class Child:
     """One program. `code` is its last exit code; one that does not mean that it is done is a failure.
 
+    `failure` is how it has failed last; "" if it never has, or was done after all.
+
     It runs in its own session, out of reach of Ctrl-C, and its standard input ends with this process.
     """
 
     def __init__(self, program: Program, log: Path, say: Say) -> None:
         self.label, self.log = program.label, LogTail(log)
         self.done, self.code, self.restarts = False, 0, 0
+        self.failure = ""
         self._program, self._say, self._backoff = program, say, Backoff()
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._due = 0.0
@@ -160,6 +163,8 @@ class Child:
         process = self._process
         if process is None:
             return
+        if time.monotonic() - self._began > LONGEST:  # this life has overcome what ended the one before
+            self.failure = ""
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -187,13 +192,15 @@ class Child:
         if self._process is not None:
             self._forget(self._process)
         if code in self._program.done:
-            self.done = True
+            self.done, self.failure = True, ""
             return
         now = time.monotonic()
         delay = self._backoff.after(now - self._began)
         self._due = now + delay
         self.log.read()
         last_line = f": {self.log.last}" if self.log.last and code > 0 else ""
+        if code > 0:
+            self.failure = f"{self.label} {ending(code)}{last_line}"
         self._say(f"{self.label} {ending(code)}, and starts again in {delay:g} s{last_line}")
 
     def _forget(self, process: "subprocess.Popen[bytes]") -> None:

@@ -1,12 +1,16 @@
 """Runs the processes of a mesh on this machine until the run is over, then ends them."""
 
 import time
+from contextlib import closing, suppress
+from math import inf
 from statistics import median_low
 from typing import Protocol
 
 from streams.bus.bus import BusError
+from streams.bus.logs import Logs
 from streams.mesh.file import MeshFile
-from streams.state.folder import StateFolder
+from streams.state.folder import JournalError, StateFolder
+from streams.state.leaving import read_wish
 from streams.status.mesh_status import Course, MeshStatus, Progress, progress
 from streams.terminal.live_views import ProcessStatus, RunStatus
 from streams.terminal.malformed import MALFORMED
@@ -76,11 +80,12 @@ class UpMesh:
         self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in node_programs}
         self._hosts = tuple(hosts.values())
         self._feeders = {name: child(program) for name, program in fed}
-        self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
+        self._progress = {name: progress(self._state, name) or Progress(0, 0.0, 0) for name in self._nodes}
         self.course, self._middle = Course(), Course()
         self._asks, self._silence = asks, Silence()
         self._gone: float | None = None
         self._deaf = False
+        self._ends: dict[str, int] = {}
         self._heard: dict[str, float] = {}
 
     @property
@@ -89,14 +94,63 @@ class UpMesh:
         return all(child.done for child in self._hosts)
 
     @property
-    def malformed(self) -> list[str]:
-        """The feeders' lines on malformed records: for the owner, who sees them here."""
-        return [child.log.malformed for child in self._feeders.values() if child.log.malformed]
+    def starved(self) -> bool:
+        """Whether all that was to be fed is fed, and no node here has a full slot left, with slots by count.
+
+        Where nobody is given up and no slot closes empty, one such node holds all others for ever.
+        """
+        slots = self._file.mesh.slots
+        if slots.by != "count" or set(self._feeders) != set(self._nodes):
+            return False
+        if not all(child.done for child in self._feeders.values()):
+            return False
+        hungry = {
+            name: self._ended(name) or self._left_over(name, reached) < slots.size
+            for name, reached in self._progress.items()
+        }
+        unfed = [name for name, is_hungry in hungry.items() if is_hungry and not self._ended(name)]
+        waits_for_ever = slots.timeout is None and self._file.mesh.round_timeout is None
+        return bool(unfed) and (waits_for_ever or all(hungry.values()))
+
+    def _ended(self, name: str) -> bool:
+        """Return whether a node has stepped all rounds, or has left."""
+        rounds, stepped = self._file.mesh.rounds, self._progress[name].round
+        return self._has_left(name) or (rounds is not None and stepped >= rounds)
+
+    def _has_left(self, name: str) -> bool:
+        """Return whether a node has left, as its owner has asked."""
+        with suppress(JournalError):
+            leave_from = read_wish(self._state, name, self._file.mesh.run)
+            return leave_from is not None and self._progress[name].round >= leave_from - 1
+        return False
+
+    def _staying(self) -> list[str]:
+        """Return the nodes whose rounds count: one that has left steps no more. All, if all have."""
+        return [name for name in self._progress if not self._has_left(name)] or list(self._progress)
+
+    def _left_over(self, name: str, reached: Progress) -> float:
+        """Return how many records of its topic a node has not learnt from; infinite while nobody knows."""
+        if name not in self._ends:
+            topic = self._file.data_topics(name).records
+            with suppress(BusError), closing(Logs(self._file.brokers(name).data)) as logs:
+                self._ends[name] = logs.end(topic)  # it is fed, and grows no more
+        return self._ends.get(name, inf) - reached.position
+
+    @property
+    def malformed(self) -> dict[str, str]:
+        """The feeders' lines on malformed records, by node: for the owner, who sees them here."""
+        lines = {name: child.log.malformed for name, child in self._feeders.items()}
+        return {name: line for name, line in lines.items() if line}
 
     @property
     def mostly_malformed(self) -> bool:
         """Whether more than half of what a feeder fed was malformed."""
         return any(child.code == MALFORMED for child in self._feeders.values())
+
+    @property
+    def failures(self) -> list[str]:
+        """How feeders have failed that were never done: their nodes have not learnt from all records."""
+        return [child.failure for child in self._feeders.values() if child.failure]
 
     def look(self) -> RunStatus:
         """Start the processes that are due, and return the state of the mesh."""
@@ -106,7 +160,7 @@ class UpMesh:
         self._stand()
         self._listen()
         rows = tuple(self._row(name) for name in self._file.mesh.nodes)
-        slowest = min(self._progress, key=lambda name: self._progress[name].round)
+        slowest = min(self._staying(), key=lambda name: self._progress[name].round)
         planner = self._scheduler
         return RunStatus(
             self._middle.round,
@@ -130,7 +184,8 @@ class UpMesh:
     def _stand(self) -> None:
         for name, before in self._progress.items():
             self._progress[name] = progress(self._state, name) or before
-        now, rounds = time.monotonic(), [node.round for node in self._progress.values()]
+        now = time.monotonic()
+        rounds = [self._progress[name].round for name in self._staying()]
         self.course.take(rounds, now)
         self._middle.take([median_low(rounds)], now)
 
@@ -169,4 +224,5 @@ class UpMesh:
         restarts = sum(child_process.restarts for child_process in children)
         fed = "" if feed is None else feed.state
         state = self._state_of(self._nodes[name], self._heard.get(name))
+        state = "left" if self._has_left(name) else state
         return ProcessStatus(name, state, reached.round, spent(reached.spent), fed, warning, restarts)

@@ -7,12 +7,14 @@ from contextlib import ExitStack, contextmanager
 from contextlib import closing as closed
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
 from nodes.accounting.spends import Spend
 from streams.bus.provision import provision
 from streams.ledger import known_spends
+from streams.live.data.letters import unread_records
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, begins, has_ended, refuse_ended
 from streams.runtime.process import ProcessStopped, Stop
@@ -20,6 +22,7 @@ from streams.state.folder import StateFolder
 from streams.state.spends_topic import written
 from streams.status.status_poller import StatusPoller, TopicPoller
 from streams.terminal.live_views import shown, summary
+from streams.terminal.malformed import say_malformed
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed
 from streams.tools.broker.launch import take
@@ -32,16 +35,23 @@ from streams.tools.up.observers import Observers
 from streams.tools.up.programs import MetricsPorts, Options, has_begun
 from streams.tools.up.replay import check_replay, replayed
 
+
+class UpEnd(NamedTuple):
+    """How `up` has ended: whether most records of a node were malformed, and which feeders have failed."""
+
+    mostly_malformed: bool = False
+    failures: tuple[str, ...] = ()
+
+
 PERIOD = 0.25
 """Seconds between two updates."""
 
 
-def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> bool:
+def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> UpEnd:
     """Run the whole mesh here until the run is over, or until asked to stop; then end everything.
 
-    A run whose slots had all ended before it began is refused. Returns whether more than half of a node's
-    records were malformed. Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError:
-    nothing is left running.
+    A run whose slots had all ended before it began is refused. Raises MeshFileError, UsageError, Differs,
+    BusError, BrokerError, JournalError: nothing is left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -62,7 +72,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         try:
             brokers = ensure_brokers(file, options.state, stop, fact, closing)
         except ProcessStopped:
-            return False
+            return UpEnd()
         _provision(file, fact)
         file, options = _in_time(file, options, fact)
         observers = _observers(options, served, loud, closing)
@@ -76,16 +86,23 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         _introduce(file, options, served, fact)
         _watch(mesh, brokers, observers, file, console, stop, plain=plain)
         over = f"the run is over: round {mesh.course.round:,} was its last"
-        if mesh.over and observers is not None and not stop.asked.is_set():
+        if not mesh.over and mesh.starved:
+            over = f"no node here has a full slot left after round {mesh.course.round:,}"
+        ended = mesh.over or mesh.starved
+        if ended and observers is not None and not stop.asked.is_set():
             fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
-        fact("ending", over if mesh.over else "as asked")
-        spends = written(file, file.nodes)  # a broker of this `up` ends with it
+        fact("ending", over if ended else "as asked")
+        mesh.end()  # the nodes' last letters are written then
+        # a broker of this `up` ends with it
+        spends, unread = written(file, file.nodes), unread_records(file, file.nodes)
     say(console, summary(*mesh.course.whole), "bold")
     _conclude(file, options, spends, fact, console)
-    for line in mesh.malformed:
+    for line in mesh.malformed.values():
         say(console, line, "bold yellow")
-    return mesh.mostly_malformed
+    # of what a feeder has told of, the node knows only that it cannot be read
+    mostly = say_malformed(console, {name: unread[name] for name in unread if name not in mesh.malformed})
+    return UpEnd(mostly or mesh.mostly_malformed, tuple(mesh.failures))
 
 
 def _check_times(file: MeshFile, options: Options) -> None:
@@ -175,7 +192,7 @@ def _watch(
 ) -> None:
     title = f"{file.mesh.name}, run {file.mesh.run}"
     with shown(console, title, file.mesh.rounds, plain=plain) as view:
-        while not (mesh.over or stop.asked.is_set()):
+        while not (mesh.over or mesh.starved or stop.asked.is_set()):
             view(mesh.look())
             for broker in kept:
                 broker.look()

@@ -119,6 +119,18 @@ def test_a_damaged_archive_is_named(call, mesh, tmp_path):
     assert "nodes.a.source.path" in outcome.err
 
 
+def test_a_source_without_a_path_reads_what_others_write(call, mesh):
+    source = "{kind: json-lines, schema: {features: {x: number, y: number}, label: {column: d}}}"
+    text = mesh.read_text()
+    begin = text[: text.index("nodes:\n")]
+    mesh.write_text(f"{begin}nodes:\n  a: {{source: {source}}}\n")
+    assert call("check", mesh).code == 0
+    mesh.write_text(f"{begin}nodes:\n  a: {{source: {source.replace('json-lines', 'csv')}}}\n")
+    outcome = call("check", mesh)
+    assert outcome.code == 2
+    assert "nodes.a.source.columns: missing" in outcome.err
+
+
 def test_a_pipe_is_refused_and_not_waited_for(call, mesh, tmp_path):
     with_csv(mesh, "records.csv")
     os.mkfifo(tmp_path / "records.csv")

@@ -4,7 +4,7 @@ import pytest
 
 from streams.codec.topics import DATA_KINDS, LONGEST_TOPIC, RUN_KINDS, DataTopics, MeshTopics, all_of
 from streams.mesh.errors import MeshFileError
-from tests.support.meshes import changed, loaded
+from tests.support.meshes.files import changed, loaded
 
 KINDS = (*DATA_KINDS, *RUN_KINDS)
 """Words that a mesh, a run or a node may be called, unless they are refused."""

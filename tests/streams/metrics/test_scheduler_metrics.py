@@ -1,5 +1,5 @@
 from dataclasses import replace
-from math import inf
+from math import inf, isnan
 
 from streams.codec import Reason, decode_heartbeat, encode_heartbeat
 from streams.local.mesh import MemoryMesh, MemoryScheduler
@@ -32,6 +32,19 @@ def test_a_scheduler_shows_its_plans_and_who_is_live():
     assert (now("live_nodes"), now("plan_lead_rounds"), now("broker_connected")) == (2, 4, 0)
     refused = [now("messages_refused_total", reason) for reason in ("digest", "replaced", "run", "place")]
     assert refused == [1, 1, 2, 0]
+
+
+def test_a_node_that_has_left_in_order_is_not_missed():
+    metrics = SchedulerMetrics("tracking", "abc", connected=lambda: True, clock=lambda: 50.0)
+    metrics.planned(plan(7))
+    metrics.beat(beat("c", 6, leave_from=7))
+    for name in ("mirrormesh_node_last_seen_timestamp_seconds", "mirrormesh_node_round"):
+        assert by_node(metrics, name)["c"] in {50.0, 6}  # it is in the plan still
+    metrics.planned(plan(8, names="ab"))
+    for name in ("mirrormesh_node_last_seen_timestamp_seconds", "mirrormesh_node_round"):
+        assert isnan(by_node(metrics, name)["c"])  # so that no alert compares it with the clock
+    metrics.beat(beat("c", 6, join_after=8))
+    assert by_node(metrics, "mirrormesh_node_last_seen_timestamp_seconds")["c"] == 50.0
 
 
 def test_a_heartbeat_of_a_process_that_was_replaced_is_no_sign_of_life(tmp_path):

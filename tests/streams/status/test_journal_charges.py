@@ -33,7 +33,7 @@ def test_a_journal_tells_where_its_node_stands_while_it_is_written(tmp_path):
         assert progress(tmp_path, "a") is None
         for round in (2, 3):
             journal.append(record(round))
-            assert progress(tmp_path, "a") == Progress(round - 1, 2.5 * (round - 1))
+            assert progress(tmp_path, "a") == Progress(round - 1, 2.5 * (round - 1), 0)
 
 
 def test_a_file_that_is_no_journal_tells_nothing(tmp_path):

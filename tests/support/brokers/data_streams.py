@@ -19,6 +19,7 @@ from streams.codec.topics import DataTopics
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
+from streams.records.faults import Fault
 from tests.support.brokers.topics import PATIENCE, connection, until
 
 
@@ -30,6 +31,9 @@ class Lengths:
     def decode(self, value):
         return (np.array([float(len(value)), float(value[0])]), 0.0) if len(value) else None
 
+    def fault(self, value):
+        return Fault(None, "empty")
+
 
 class Numbers:
     """Decodes b"7..." up to a space into 7."""
@@ -39,6 +43,9 @@ class Numbers:
     def decode(self, value):
         digits = value.split(b" ")[0]
         return (np.array([float(digits)]), 0.0) if digits.isdigit() else None
+
+    def fault(self, value):
+        return Fault(None, "no digits")
 
 
 def numbers(slot):

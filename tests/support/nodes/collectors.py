@@ -5,6 +5,7 @@ import numpy as np
 from nodes.machine.slots import Arrival, CountSlots
 from nodes.privacy.reveal import opened
 from streams.live.data.collector import SlotCollector
+from streams.records.faults import Fault
 
 
 class Digits:
@@ -14,6 +15,9 @@ class Digits:
 
     def decode(self, value):
         return (np.array([float(value)]), 0.0) if value.isdigit() else None
+
+    def fault(self, value):
+        return Fault(None, "no digits")
 
 
 def arrival(offset, timestamp=0.0, value=None, partition=0):
@@ -33,6 +37,7 @@ class Side:
 
     def __init__(self, slots=lambda: CountSlots(2), timeout=None, late=None):
         self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
+        self.faults = {}
         self.collector = SlotCollector(
             slots,
             Digits(),
@@ -40,9 +45,14 @@ class Side:
             lambda slot: self.slots.append(seen(slot)),
             self._make_room,
             late,
+            self._count,
             clock=lambda: self.now,
             wall=lambda: self.wall,
         )
+
+    def _count(self, places, faults):
+        assert not self.faults.keys() & set(places)  # each once
+        self.faults |= dict(zip(places, faults, strict=True))
 
     def _make_room(self):
         self.rooms += 1

@@ -371,3 +371,26 @@ def test_what_a_slot_at_the_topics_end_or_beyond_what_is_read_needs_is_looked_up
     assert side.collector.over_in(0.0) == 0  # it is to be followed there
     assert side.collector.moved()
     assert side.collector.over_in(0.0) == math.inf
+
+
+def test_each_record_is_told_once_to_who_counts_faults_though_its_slot_closes_again():
+    side = Side()
+    for offset, value in enumerate([b"1", b"x", b"", b"4"]):
+        side.collector.add([arrival(offset, value=value)])
+    for position in ((), (), ((0, 2),)):
+        side.collector.open(OpenSlot(1, position))
+    assert len(side.slots) == 3
+    assert {place: fault and str(fault) for place, fault in side.faults.items()} == {
+        (0, 0): None,
+        (0, 1): "no digits",
+        (0, 2): "no digits",
+        (0, 3): None,
+    }
+
+
+def test_by_time_a_record_counts_whether_its_slot_has_room_for_it_or_not():
+    side = Side(lambda: TimeSlots(1, 100.0, 10.0, 4))
+    values = [b"1", b"x", b"y", b"z"]
+    for offset, (moment, value) in enumerate(zip([50.0, 101.0, 101.0, 101.0], values, strict=True)):
+        side.collector.add([arrival(offset, moment, value)])
+    assert [fault is not None for fault in side.faults.values()] == [False, True, True, True]

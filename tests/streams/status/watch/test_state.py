@@ -129,6 +129,8 @@ def test_who_leaves_is_leaving_and_then_has_left(watched):
     assert plain(watched)["c"] == ["leaving"]
     watched.take(planned(5, 5, names="ab"))
     assert plain(watched)["c"] == ["left"]
+    watched.take([*planned(6, 90, names="ab"), *beats(88, 88, at=150.0)])
+    assert plain(watched, 150.0)["c"] == ["left"]  # neither silent nor behind: nobody waits for it
 
 
 @pytest.mark.parametrize(("stepped", "told"), [(15, []), (14, ["6 behind"]), (26, ["6 ahead"])])

@@ -80,7 +80,9 @@ def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
     assert one.state == "again in 1 s"
     now[0] += 0.2
     assert one.restarts == 0
+    assert one.failure == "node a has failed (exit code 3): no mark yet"
     look_until(one, lambda: one.done)
+    assert not one.failure
     assert len(one.said) == one.restarts == 1
 
 

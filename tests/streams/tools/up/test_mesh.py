@@ -1,10 +1,12 @@
 """What `up` shows of its processes, of what they log, and of what is heard on the broker."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from streams.bus.bus import BusError
+from streams.state.leaving import write_wish
 from streams.tools.up import mesh as module
 from streams.tools.up.children import LogTail
 from streams.tools.up.mesh import UpMesh
@@ -29,7 +31,7 @@ class Running:
 
     def __init__(self, program, log, say):
         self.label, self.done, self.state, self.began, self.restarts = program.label, False, "running", 0.0, 1
-        self.log = LogTail(log)
+        self.log, self.failure = LogTail(log), ""
 
     def look(self):
         pass
@@ -89,7 +91,77 @@ def test_who_cannot_listen_blames_nobody(mesh, asks):
 
 def test_the_headline_is_the_median_and_the_slowest(mesh, asks, monkeypatch):
     rounds = {"a": 40, "b": 12, "c": 41}
-    found = {name: module.Progress(round, 0.0) for name, round in rounds.items()}
+    found = {name: module.Progress(round, 0.0, 0) for name, round in rounds.items()}
     monkeypatch.setattr(module, "progress", lambda _, name: found[name])
     status = mesh.look()
     assert (status.round, status.slowest) == (40, ("b", 12))
+
+
+@pytest.fixture
+def reached(mesh, monkeypatch):
+    """Sets the rounds and positions of all nodes; the topic of each holds 20 records."""
+    monkeypatch.setattr(module, "Logs", lambda _: SimpleNamespace(end=lambda _: 20, close=lambda: None))
+    monkeypatch.setattr(type(mesh._file), "brokers", lambda *_: SimpleNamespace(data=None))
+
+    def set_reached(**rounds):
+        found = {name: module.Progress(round, 0.0, position) for name, (round, position) in rounds.items()}
+        monkeypatch.setattr(module, "progress", lambda _, name: found[name])
+        return mesh.look()
+
+    return set_reached
+
+
+def of_count(mesh, **changes):
+    """Slots of 3 records, in which a silent neighbour is given up."""
+    slots = mesh._file.mesh.slots.model_copy(update={"by": "count", "size": 3, "timeout": 1.0})
+    settings = mesh._file.mesh.model_copy(update={"slots": slots, "rounds": None, **changes})
+    mesh._file = replace(mesh._file, mesh=settings)
+
+
+def test_a_run_of_files_is_over_when_no_node_here_has_a_full_slot_left(mesh, reached):
+    of_count(mesh)
+    reached(a=(6, 18), b=(6, 18), c=(6, 18))
+    assert not mesh.starved  # the feeders are not done
+    for feeder in mesh._feeders.values():
+        feeder.done = True
+    assert mesh.starved
+    reached(a=(6, 18), b=(6, 18), c=(5, 17))
+    assert not mesh.starved
+    reached(a=(6, 18), b=(6, 18), c=(5, 18))
+    assert mesh.starved
+    mesh._feeders.pop("c")  # others write to its topic, whose end nobody knows
+    assert not mesh.starved
+
+
+def test_where_nobody_is_given_up_the_first_node_without_a_full_slot_ends_the_run(mesh, reached):
+    of_count(mesh, round_timeout=None)
+    mesh._file.mesh.slots.__dict__["timeout"] = None
+    for feeder in mesh._feeders.values():
+        feeder.done = True
+    reached(a=(6, 18), b=(5, 15), c=(5, 15))
+    assert mesh.starved
+    reached(a=(5, 15), b=(5, 15), c=(5, 15))
+    assert not mesh.starved
+
+
+def test_nodes_that_have_stepped_all_rounds_end_by_themselves(mesh, reached):
+    of_count(mesh, rounds=6)
+    for feeder in mesh._feeders.values():
+        feeder.done = True
+    reached(a=(6, 18), b=(6, 18), c=(6, 18))
+    assert not mesh.starved
+
+
+def test_who_has_left_is_shown_so_and_the_rounds_of_the_others_count(mesh, reached, tmp_path):
+    write_wish(tmp_path, "c", mesh._file.mesh.run, 5)
+    reached(a=(3, 0), b=(3, 0), c=(3, 0))
+    assert states(mesh)["c"] == "starting"
+    status = reached(a=(9, 0), b=(8, 0), c=(4, 0))
+    assert {row.name: row.state for row in status.rows}["c"] == "left"
+    assert mesh.course.round == 8
+    assert status.slowest == ("b", 8)
+
+
+def test_a_feeder_that_failed_is_named_unless_it_was_done_after_all(mesh):
+    mesh._feeders["b"].failure = "feed b has failed (exit code 1): its topic holds other lines"
+    assert mesh.failures == ["feed b has failed (exit code 1): its topic holds other lines"]
