@@ -11,6 +11,7 @@ from nodes.collaboration.owner import OwnerMachine
 from streams.cli import main
 from streams.collaboration import owner as owner_role
 from streams.runtime.runner import Runner
+from streams.simulation.bus import Killed, PlannedCrash
 from streams.simulation.collaboration import CollaborationStage, PartyKind
 from streams.simulation.search import run, search, shrunk
 from tests.support.collaborations.folders import write, written
@@ -38,6 +39,28 @@ def test_nothing_is_violated_and_every_kind_of_fault_has_struck(stage):
     ends = {line.detail for line in lines if line.what == "ends"}
     assert ends >= {"killed", "no space is left on the device"}
     assert any("lost its end" in end or "cannot be read any more" in end for end in ends)
+
+
+@pytest.mark.slow
+def test_nothing_is_violated_in_a_thousand_histories_with_a_death_before_every_kind_of_effect(
+    stage, monkeypatch
+):
+    effect = PlannedCrash.effect
+    handled, died_before = set(), set()
+
+    def watched(self, following=None):
+        handled.add(type(following))
+        try:
+            effect(self, following)
+        except Killed:
+            died_before.add(type(following))
+            raise
+
+    monkeypatch.setattr(PlannedCrash, "effect", watched)
+    outcomes = list(search(stage, range(1000)))
+    assert [(outcome.seed, outcome.violation) for outcome in outcomes if outcome.violation] == []
+    assert handled - died_before == set()
+    assert len(handled) >= 8
 
 
 def test_a_seed_is_one_history(stage, tmp_path):
