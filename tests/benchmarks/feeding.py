@@ -15,6 +15,7 @@ import numpy as np
 from confluent_kafka import Producer
 
 from streams.bus.rights import feeder
+from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
@@ -28,6 +29,7 @@ from tests.support.meshes.files import changed, loaded
 RECORDS, NUMBERS, TURNS = 40_000, 11, 5
 NAMES = [*(f"x{k}" for k in range(NUMBERS - 1)), "y"]
 NODE, LONGEST, SERVED = "a", 2**20, 1_000
+TOPICS = DataTopics("m", NODE)
 SCHEMA = {"features": dict.fromkeys(NAMES[:-1], "number"), "label": {"column": "y"}}
 BROKER = BrokerSettings(servers="mock:1")
 
@@ -54,7 +56,7 @@ def settings(topic: FeedTopic) -> dict[str, Any]:
 
 def fed(file: MeshFile) -> None:
     """Feed all lines."""
-    topic = FeedTopic(NODE, f"{NODE}-letters", LONGEST, 0.0, False, 0, None, frozenset(), feeder(NODE))
+    topic = FeedTopic(NODE, f"{NODE}-letters", LONGEST, 0.0, False, 0, None, frozenset(), feeder(TOPICS))
     on_mock = settings(topic)
     with Stop() as stop, patch.object(feeding, "producer_settings", lambda *_: on_mock):
         source = opened(file, NODE, FeedOptions())
@@ -64,7 +66,7 @@ def fed(file: MeshFile) -> None:
 
 def bare(path: Path) -> None:
     """Send the lines, without a look at them."""
-    topic = FeedTopic(NODE, NODE, LONGEST, 0.0, False, 0, None, frozenset(), feeder(NODE))
+    topic = FeedTopic(NODE, NODE, LONGEST, 0.0, False, 0, None, frozenset(), feeder(TOPICS))
     producer = Producer(settings(topic) | {"log_level": 0})
     with path.open("rb") as file:
         for number, line in enumerate(file):

@@ -99,9 +99,9 @@ class Told:
             for name, round in product(self.names, range(self.rounds - TURN + 1, self.rounds + 1)):
                 row = dict(plans[round].incoming(name))
                 made = partial(decided, file.resolved.node(name).learner, name, round, releases)
-                if not np.allclose(decisions(logs, self.file.data_topics(name))[round], made(row)):
+                if not np.allclose(decisions(logs, self.mesh.file.data_topics(name))[round], made(row)):
                     assert np.allclose(
-                        decisions(logs, self.file.data_topics(name))[round], made(row | {self.b: 0.0})
+                        decisions(logs, self.mesh.file.data_topics(name))[round], made(row | {self.b: 0.0})
                     )
                     found[name] += 1
         return found

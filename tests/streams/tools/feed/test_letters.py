@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError
 
 from streams.bus.bus import Unreachable
 from streams.bus.rights import feeder
+from streams.codec.topics import DataTopics
 from streams.runtime.process import ProcessStopped, Stop
 from streams.tools.feed import feed as module
 from streams.tools.feed.feed import Writer
@@ -16,6 +17,8 @@ from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import FeedTopic
 from tests.support.brokers.topics import connection
+
+TOPICS = DataTopics("m", "a")
 
 
 def line(number, *, bad=None, value=b"{"):
@@ -71,7 +74,7 @@ class Report:
 @pytest.fixture
 def writing(monkeypatch):
     monkeypatch.setattr(module, "Producer", Producer)
-    topic = FeedTopic("records", "letters", 10**6, 0.0, False, 7, b"mark", frozenset(), feeder("a"))
+    topic = FeedTopic("records", "letters", 10**6, 0.0, False, 7, b"mark", frozenset(), feeder(TOPICS))
     with Stop() as stop:
         writer = Writer(connection("nowhere:1"), "a", topic, stop)
         monkeypatch.setattr(writer._waiting, "sleep", in_vain)
