@@ -166,7 +166,13 @@ def test_positions_are_the_given_ones_whatever_is_committed(topic, tmp_path):
 
 def test_a_slot_at_the_topics_end_reads_what_comes_from_then_on(topic, tmp_path, monkeypatch):
     offered, add = [], SlotCollector.add
-    monkeypatch.setattr(SlotCollector, "add", lambda self, one: offered.append(one.offset) or add(self, one))
+
+    def counted(self, arrivals, first=0):
+        place, blocked = add(self, arrivals, first)
+        offered.extend(arrivals[first:place])
+        return place, blocked
+
+    monkeypatch.setattr(SlotCollector, "add", counted)
     topic.count_up(3000)
     with live_stream(topic, tmp_path, slots=lambda: CountSlots(2)) as live:
         assert live.take(1) == ([0.0, 1.0], ((0, 2),))
