@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -29,6 +29,8 @@ UNKNOWN_TOPIC, EXISTS, REPLICATION = 3, 36, 38
 """Kafka's error codes; the last one is also that of a cluster whose brokers are all fenced."""
 _AGAIN = 0.2
 """Seconds between two requests to a cluster whose brokers are all fenced."""
+TOGETHER = 500
+"""Topics or rules of a request, 9 records each at most: a controller refuses what makes more than 10,000."""
 READY, READY_EACH = 10_000, 100
 """Milliseconds that new topics may take to be ready: in all, and more for each."""
 ADMINISTRATOR = "an administrator of the broker may"
@@ -96,6 +98,13 @@ class Admin:
 
         A broker that has just started counts as fenced for a moment: it is asked again, for up to `READY`.
         """
+        created = [spec for batch in batches(list(specs)) for spec in self._created(batch)]
+        if created:
+            names, patience = [spec.name for spec in created], READY + READY_EACH * len(created)
+            self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
+        return created
+
+    def _created(self, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
         specs_by_name = {spec.name: spec for spec in specs}
         requests = {
             name: {"num_partitions": 1, "configs": spec.configs} for name, spec in specs_by_name.items()
@@ -112,19 +121,17 @@ class Admin:
                 created.append(specs_by_name[result["name"]])
             elif result["error_code"] != EXISTS:
                 raise self._refused(f"topic {result['name']}", result, "make it (Create)")
-        if created:
-            names, patience = [spec.name for spec in created], READY + READY_EACH * len(created)
-            self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
         return created
 
     def bound(self, specs: Iterable[TopicSpec]) -> None:
         """Give existing topics the settings that keep their records small (TopicSpec.bounds)."""
-        resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in specs]
-        question = partial(self._client.alter_configs, resources)
-        answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
-        for name, result in answer.items():
-            if result != "OK":
-                raise AdminError(f"{self.servers}: topic {name}: {result}")
+        for batch in batches(list(specs)):
+            resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in batch]
+            question = partial(self._client.alter_configs, resources)
+            answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
+            for name, result in answer.items():
+                if result != "OK":
+                    raise AdminError(f"{self.servers}: topic {name}: {result}")
 
     def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
         kind = for_code(answer["error_code"])
@@ -141,6 +148,11 @@ class Admin:
                 words = f"these credentials may not {right}: {ADMINISTRATOR}"
                 raise AdminError(f"{self.servers}: {words}") from None
             raise AdminError(f"{self.servers}: {error}") from None
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in parts that one request to a controller may hold."""
+    return (items[k : k + TOGETHER] for k in range(0, len(items), TOGETHER))
 
 
 def _is_fenced(answer: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ Everything is read and compared before anything is written, and only differences
 import os
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import IntEnum
@@ -29,7 +29,7 @@ from kafka.errors import ClusterAuthorizationFailedError, NoError, SecurityDisab
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from pydantic import SecretStr
 
-from streams.bus.admin import Admin, AdminError
+from streams.bus.admin import Admin, AdminError, batches
 from streams.bus.bus import Denied
 from streams.bus.logs import reach_busy
 from streams.bus.provision import Side, label, sides
@@ -103,12 +103,9 @@ class Passwords:
 
 # A typed front of kafka-python's admin client for users: passwords, rules, quotas. Errors are AdminError.
 
-T = TypeVar("T")
 K = TypeVar("K", bound=IntEnum)
 
 REFUSED = "these credentials may not read or change users and rights"
-_MOST = 1000
-"""Changes in one request."""
 _ANY_NAME = 2
 """Kafka's code for quotas of users that are named."""
 
@@ -145,7 +142,7 @@ class UserAdmin(Admin):
 
     def grant(self, grants: Iterable[Grant]) -> None:
         """Add these rules."""
-        for batch in _several(list(grants)):
+        for batch in batches(list(grants)):
             acls = [ACL(*_allowed(grant), ResourcePattern(*_resource(grant))) for grant in batch]
             answer = self._asked_of_users(lambda acls=acls: self._client.create_acls(acls))
             for kind in answer["failed"]:
@@ -153,7 +150,7 @@ class UserAdmin(Admin):
 
     def revoke(self, grants: Iterable[Grant]) -> None:
         """Delete these rules."""
-        for batch in _several(list(grants)):
+        for batch in batches(list(grants)):
             acls = [ACLFilter(*_allowed(grant), ResourcePatternFilter(*_resource(grant))) for grant in batch]
             for _, _, kind in self._asked_of_users(lambda acls=acls: self._client.delete_acls(acls)):
                 if kind is not NoError:
@@ -204,7 +201,7 @@ class UserAdmin(Admin):
             )
             for user, quota in quotas.items()
         ]
-        for batch in _several(entries):
+        for batch in batches(entries):
             for entry in self._sent(request(entries=batch, validate_only=False)).entries:
                 if entry.error_code:
                     user = entry.entity[0].entity_name
@@ -232,10 +229,6 @@ class UserAdmin(Admin):
 
 def _why(kind: type[Exception], said: str | None = None) -> str:
     return REFUSED if kind is ClusterAuthorizationFailedError else said or kind.__name__
-
-
-def _several(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[k : k + _MOST] for k in range(0, len(items), _MOST))
 
 
 def _grant(acl: ACL) -> Grant:
