@@ -116,7 +116,7 @@ def known_spends(
     """
     names, there, own = tuple(names), there or {}, own or {}
     mine = {name: all_spends(state, name) for name in names} if state is not None else {}
-    beside = () if state is None else _beside(state, names)
+    beside = () if state is None else spends_beside(state, names)
     fed = {} if state is None else _fed(state, names)
     files = _same_files(file, names, [*mine.values(), beside, own.values()], fed)
     by_name = {}
@@ -153,13 +153,6 @@ def _same_files(
     recorded |= {data.path for paths in fed.values() for data in paths}
     groups = same_files(asked_paths - {""}, (read | recorded) - {""})
     return {path: group for group in groups for path in group}
-
-
-def _beside(state: Path, names: Collection[str]) -> tuple[Spend, ...]:
-    """Return the lives of all other readers in the folder."""
-    return tuple(
-        spend for name in readers(state) if name not in names for spend in spends_beside(state, name)
-    )
 
 
 def _fed(state: Path, names: Collection[str]) -> dict[str, tuple[Data, ...]]:
@@ -250,7 +243,7 @@ def stated_apart(
     mine = {name: all_spends(state, name) for name in names}
     if not other_data and not any(spend.apart for lives in mine.values() for spend in lives):
         return dict.fromkeys(names, ())
-    lives = merged_lives(*mine.values(), _beside(state, names)).values()
+    lives = merged_lives(*mine.values(), spends_beside(state, names)).values()
     this_run = (file.mesh.name, file.mesh.run)
     earlier = tuple(sorted(spend.identity for spend in lives if (spend.mesh, spend.run) != this_run))
     return {

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
@@ -28,6 +29,13 @@ class StateFolder:
         yield from sorted(self.path.glob(f"{node}.*.journal"))
         if self.journal(node).exists():
             yield self.journal(node)
+
+    def all_journals(self) -> dict[str, list[Path]]:
+        """Return the journals of all nodes and owners, of each as `journals` yields them: one look at all."""
+        by_node: dict[str, list[Path]] = defaultdict(list)
+        for path in sorted(self.path.glob("*.journal"), key=lambda path: (path.name.count(".") == 1, path)):
+            by_node[path.name.partition(".")[0]].append(path)
+        return by_node
 
     def place_aside(self, node: str, run: str) -> Path:
         """Return the path to which to move an earlier run's journal: no file is there yet."""

@@ -15,7 +15,8 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple, get_args
 from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, sum_epsilons
 from streams.state.data_order import begun_lines, begun_nodes
-from streams.state.folder import JournalError, StateFolder, write_private
+from streams.state.folder import JournalError, StateFolder, write_ahead_log, write_private
 from streams.state.journal_file import JournalEmpty, Life, application_of, locked
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
@@ -38,6 +39,8 @@ _FORMAT = "mirrormesh spends 1"
 _SUM = 16
 _REUSES = (None, *get_args(DataReuse))
 _FED = "fed"
+_TICK = 100_000_000
+"""Nanoseconds within which two changes of a file may have the same time."""
 
 
 class Damaged(ValueError):
@@ -261,14 +264,14 @@ def _write(path: Path, content: _Content) -> None:
 # Lives, by lines and journals
 
 
-def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
+def all_spends(state: Path, node: str, journals: Iterable[Path] | None = None) -> tuple[Spend, ...]:
     """Return the spends of all lives of a node in the folder so far; that of the current journal comes last.
 
-    Raises JournalError if one of them cannot be read.
+    `journals`: its journals there, if they are known. Raises JournalError if one of them cannot be read.
     """
     folder = StateFolder(state)
     lives = merged_lives(_begun_lives(state, node), read_spends(folder.spends(node)))
-    for path in folder.journals(node):
+    for path in folder.journals(node) if journals is None else journals:
         with suppress(JournalEmpty):
             lives = _with_lives(lives, _of_journal(path, node), folder.known_id())
     return tuple(lives.values())
@@ -281,11 +284,17 @@ def readers(state: Path) -> tuple[str, ...]:
     return tuple(sorted((names | begun_nodes(state)) - {""}))
 
 
-def spends_beside(state: Path, node: str) -> tuple[Spend, ...]:
-    """Return the lives of another reader in the folder; what cannot be read is a life that protects nothing.
+def spends_beside(state: Path, nodes: Collection[str]) -> tuple[Spend, ...]:
+    """Return the lives of all readers in the folder but `nodes`; one that cannot be read protects nothing.
 
-    It stops no process of this one.
+    It stops no process of theirs.
     """
+    journals = StateFolder(state).all_journals()  # a look for each reader would be one at all files
+    other_readers = (name for name in readers(state) if name not in nodes)
+    return tuple(spend for name in other_readers for spend in _beside(state, name, journals.get(name, ())))
+
+
+def _beside(state: Path, node: str, journals: Iterable[Path]) -> tuple[Spend, ...]:
     try:
         lines = tuple(
             merged_lives(_begun_lives(state, node), read_spends(StateFolder(state).spends(node))).values()
@@ -295,7 +304,7 @@ def spends_beside(state: Path, node: str) -> tuple[Spend, ...]:
     except JournalError:
         return (_unknown(node),)
     try:
-        return all_spends(state, node)
+        return all_spends(state, node, journals)
     except JournalError:
         return lines or (_unknown(node),)
 
@@ -324,6 +333,28 @@ def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
 
     Raises JournalError, JournalEmpty.
     """
+    marks = tuple(map(_mark, (path, write_ahead_log(path))))
+    if time.time_ns() - max(changed for changed, *_ in marks) < _TICK:  # it may change with the same marks
+        return _lives_in(path, name)
+    return _known_lives_in(path, name, marks)
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    """Return what changes with a file: when it changed, its size, its place; zeros if it is missing."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@lru_cache(maxsize=4096)
+def _known_lives_in(path: Path, name: str, marks: tuple[tuple[int, int, int], ...]) -> tuple[Spend, ...]:  # noqa: ARG001 # a key
+    """Read the journal. A host asks for the journals of all its nodes, for each of them."""
+    return _lives_in(path, name)
+
+
+def _lives_in(path: Path, name: str) -> tuple[Spend, ...]:
     application = application_of(path)
     if application == LearnerJournal.form.application:
         return ()
