@@ -20,7 +20,7 @@ help:            ## show the targets
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv (once; about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint requirements.lock --editable '.[dev,experiments]'
+	  --constraint requirements.lock --editable '.[dev,experiments,fast]'
 	@touch $@
 
 demo: .venv/installed   ## six sensors follow a moving target privately, live

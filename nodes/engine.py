@@ -13,6 +13,7 @@ import numpy as np
 
 from nodes.learner import Learner, StepResult
 from nodes.mixing import Mixing
+from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, Observations, Release
 from topology.schedules import CACHED, Schedule
@@ -31,6 +32,20 @@ class Step(NamedTuple):
     lesson: StepResult
 
 
+class State(NamedTuple):
+    """What the next round begins from: its number, all releases (N, d), the charged rounds, the noise's."""
+
+    round: int
+    releases: Release
+    charged: int
+    secret: Secret | None = None
+
+    @classmethod
+    def after(cls, step: Step) -> "State":
+        """Return the state after a round."""
+        return cls(step.round + 1, step.lesson.release, step.lesson.charged, step.lesson.secret)
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """Runs all nodes of a schedule, in bytes order, with one learner whose sampler draws for all of them."""
@@ -40,12 +55,19 @@ class Engine:
 
     def steps(self, slots: Iterable[Observations]) -> Iterator[Step]:
         """Yield rounds 1, 2, ..., one per slot of observations: features (N, n, p), n <= batch size."""
-        learner, algorithm = self.learner, self.learner.algorithm
-        nodes = self.schedule.graph.nodes
-        releases = Release(np.tile(algorithm.start, (len(nodes), 1)))
-        charged, secret = learner.charged_before, None
+        return self.steps_from(self.start(), slots)
+
+    def start(self) -> State:
+        """Return the state before round 1."""
+        releases = np.tile(self.learner.algorithm.start, (len(self.schedule.graph.nodes), 1))
+        return State(1, Release(releases), self.learner.charged_before)
+
+    def steps_from(self, state: State, slots: Iterable[Observations]) -> Iterator[Step]:
+        """Yield the rounds from a state on, one per slot."""
+        learner, algorithm, nodes = self.learner, self.learner.algorithm, self.schedule.graph.nodes
+        first, releases, charged, secret = state
         mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
-        for round, observations in enumerate(slots, 1):
+        for round, observations in enumerate(slots, first):
             consensus = Consensus(mixing(self.schedule.weights(round, nodes))(releases))
             decision = algorithm.decide(round, consensus)
             lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)

@@ -25,6 +25,18 @@ def mixed(terms: Iterable[Term]) -> FloatArray:
     return total
 
 
+def ordered_terms(weights: Weights) -> tuple[IntArray, FloatArray, IntArray]:
+    """Return the terms of every row in order: their sources and weights, and how many each row has, (N,)."""
+    size = len(weights.nodes)
+    everyone = np.arange(size)
+    rest = np.bincount(weights.targets, weights.values, size)  # adds in the order of the edges
+    sources = np.concatenate([weights.sources, everyone])
+    targets = np.concatenate([weights.targets, everyone])
+    values = np.concatenate([weights.values, np.maximum(0.0, 1.0 - rest)])
+    order = np.lexsort((sources, targets))
+    return sources[order], values[order], np.bincount(targets)
+
+
 _Group = tuple[IntArray, IntArray, FloatArray]
 """Rows (n,), the sources of their terms (k, n), and the terms' weights (k, n, 1)."""
 _BLOCK = 1 << 15
@@ -38,18 +50,10 @@ class Mixing:
     are mixed together, in blocks that fit a processor's cache.
     """
 
-    __slots__ = ("_groups", "_size")
+    __slots__ = ("_groups",)
 
     def __init__(self, weights: Weights) -> None:
-        self._size = len(weights.nodes)
-        everyone = np.arange(self._size)
-        rest = np.bincount(weights.targets, weights.values, self._size)  # adds in the order of the edges
-        sources = np.concatenate([weights.sources, everyone])
-        targets = np.concatenate([weights.targets, everyone])
-        values = np.concatenate([weights.values, np.maximum(0.0, 1.0 - rest)])
-        order = np.lexsort((sources, targets))
-        sources, values = sources[order], values[order]
-        counts = np.bincount(targets)
+        sources, values, counts = ordered_terms(weights)
         starts = np.cumsum(counts) - counts
         self._groups: list[_Group] = []
         for count in np.flatnonzero(np.bincount(counts)).tolist():

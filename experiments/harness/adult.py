@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.harness.meshes import seeded, settings
+from experiments.harness.meshes import fast, seeded, settings
 from nodes.engine import Engine
 from nodes.losses.losses import scores
 from nodes.privacy.exact import SimulatedSampler
@@ -83,7 +83,7 @@ def one_pass(
     learner = made.node(min(mesh.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
     total = np.zeros((runs, mesh.dimension))
     last, rounds = total, 0
-    for step in Engine(learner, schedule).steps(_dealt(seed, runs, chosen.size, records)):
+    for step in fast(Engine(learner, schedule)).steps(_dealt(seed, runs, chosen.size, records)):
         last = step.decision.reshape(runs, NODES, -1).mean(1)
         total, rounds = total + last, rounds + 1
     return _scored(last, "") | _scored(total / rounds, "_averaged")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.harness.meshes import seeded, settings, slots
+from experiments.harness.meshes import fast, seeded, settings, slots
 from experiments.harness.printed import Printed, PrintedStep
 from experiments.harness.study import Measured
 from nodes.engine import Engine, Step
@@ -93,7 +93,7 @@ def our_runs(
     made = seeded(mesh, seed)
     schedule = Copies(made.schedule, runs)
     learner = made.node(min(mesh.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
-    return _side_by_side(Engine(learner, schedule).steps, seed, rounds, runs)
+    return _side_by_side(fast(Engine(learner, schedule)).steps, seed, rounds, runs)
 
 
 def printed_runs(

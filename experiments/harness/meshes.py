@@ -1,10 +1,12 @@
 """The shared part of a mesh, as in a mesh file, made into an engine; and the slots that it learns from."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from nodes.compiled import fastest
 from nodes.engine import Engine
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import FloatArray, Observations
@@ -29,7 +31,12 @@ def engine(mesh: MeshSettings, seed: int) -> Engine:
     """Return the engine of a mesh whose nodes are alike, under the noise and the schedule of `seed`."""
     names = tuple(sorted(mesh.nodes))
     made = seeded(mesh, seed)
-    return Engine(made.node(names[0]).learner_with(SimulatedSampler(seed, names)), made.schedule)
+    return fast(Engine(made.node(names[0]).learner_with(SimulatedSampler(seed, names)), made.schedule))
+
+
+def fast(engine: Engine) -> Engine:
+    """Return the engine, with compiled rounds where numba is installed: the same bits."""
+    return fastest(engine, logging.getLogger("mirrormesh").warning)
 
 
 def seeded(mesh: MeshSettings, seed: int) -> Mesh:

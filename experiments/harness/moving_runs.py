@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.harness.meshes import seeded, settings
+from experiments.harness.meshes import fast, seeded, settings
 from experiments.harness.moving_targets import KINDS, NODES, distances, path, slot
 from experiments.harness.study import Measured
 from nodes.algorithms import DynamicMirrorDescent, dpdo_nc
@@ -76,7 +76,7 @@ def followed(
     schedule = Copies(made.schedule, runs)
     learner = made.node(min(made.settings.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
     targets = others(speed, rounds, runs)
-    found = squares(Engine(learner, schedule), targets, distances(targets, seed), 1)
+    found = squares(fast(Engine(learner, schedule)), targets, distances(targets, seed), 1)
     return {"setting": np.array(tuned), "errors": np.sqrt(found.mean(1))}
 
 
@@ -139,7 +139,9 @@ def together(privacy: Mapping[str, Any], tried: list[Tuned]) -> Engine:
     blocks = np.einsum("rk,ij->rkij", gains, np.eye(2)).reshape(len(thetas), -1, 2)
     algorithm = DynamicMirrorDescent(still, model, (0, 1), blocks)
     learner = Learner(algorithm, _Scaled(thetas[:, None, None]), one.mechanism, one.ledger, 1)
-    return Engine(learner, Copies(FixedSchedule(ring(tuple(mesh.settings.nodes))), len(tried) * PILOT_RUNS))
+    return fast(
+        Engine(learner, Copies(FixedSchedule(ring(tuple(mesh.settings.nodes))), len(tried) * PILOT_RUNS))
+    )
 
 
 @dataclass(frozen=True, eq=False)

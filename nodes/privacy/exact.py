@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -432,6 +432,18 @@ class SimulatedSampler:
         draws = self._of_round("gaussian", _normal, round, values.shape, 1)
         noisy: IntArray = values + np.rint(draws * scale).astype(np.int64)
         return noisy
+
+    def of_rounds(self, law: Literal["laplace", "gaussian"], rounds: range, shape: _Shape) -> FloatArray:
+        """Return the noise of these rounds, of scale 1 and not rounded, (T, *shape); ValueError as above."""
+        kind, draw = ("noise", _seeded_laplace) if law == "laplace" else ("gaussian", _normal)
+        parts, round = list[FloatArray](), rounds.start
+        while round < rounds.stop:
+            self._of_round(kind, draw, round, shape, 1)
+            block = self._kept[kind][2]
+            row = round % len(block)
+            parts.append(block[row : row + rounds.stop - round])
+            round += len(parts[-1])
+        return np.concatenate(parts)
 
     def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
         """Return the node's directions (h, d) and numbers (h,) of `round`; ValueError for other shapes."""

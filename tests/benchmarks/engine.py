@@ -1,8 +1,9 @@
 """Speed of the engine beside a bare numpy loop with the same arithmetic, on a ring: ratios of one run.
 
 Both mix in the same order, take gradients, clip them to the integer grid, add seeded Laplace noise, step and
-project, and come to the same releases. The loop is one function without objects. Both take turns, and each
-turn has its own ratio, of processor time: `make bench`, or `python -m tests.benchmarks.engine 4096x100 ...`.
+project, and come to the same releases. The loop is one function without objects. The compiled engine
+is a third, where numba is installed. They take turns, and each turn has its own ratio, of processor time:
+`make bench`, or `python -m tests.benchmarks.engine 4096x100 ...`.
 """
 
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 
 from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
+from nodes.compiled import fastest, njit
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
@@ -28,7 +30,7 @@ from topology.graph import ring
 from topology.keyed import generator
 from topology.schedules import FixedSchedule
 
-SIZES = ((6, 2), (64, 55), (64, 1000), (1024, 100), (4096, 2))
+SIZES = ((6, 2), (6, 55), (64, 55), (64, 1000), (1024, 100), (4096, 2))
 BLOCK = 64
 TURNS = 10
 STEP, THETA, RADIUS = 0.5, 0.5, 10.0
@@ -67,8 +69,17 @@ def records(nodes: int, dimension: int, rounds: int) -> list[Observations]:
 
 def of_engine(nodes: int, dimension: int, slots: list[Observations]) -> FloatArray:
     """Run the engine; return the last releases."""
+    return _last(engine(nodes, dimension), slots)
+
+
+def of_compiled(nodes: int, dimension: int, slots: list[Observations]) -> FloatArray:
+    """Run the compiled engine; return the last releases."""
+    return _last(fastest(engine(nodes, dimension), print), slots)
+
+
+def _last(runs: Engine, slots: list[Observations]) -> FloatArray:
     last = None
-    for step in engine(nodes, dimension).steps(slots):
+    for step in runs.steps(slots):
         last = step.lesson.release
     assert last is not None
     return last
@@ -112,13 +123,13 @@ def projected(x: FloatArray) -> FloatArray:
 
 
 def turns(nodes: int, dimension: int, rounds: int) -> FloatArray:
-    """Return the seconds of processor time of (the engine, the loop) in each turn, shape (turns, 2)."""
-    slots, seconds = records(nodes, dimension, rounds), np.empty((TURNS, 2))
-    assert np.allclose(
-        of_engine(nodes, dimension, slots), bare(nodes, dimension, slots), rtol=1e-9, atol=1e-12
-    )
+    """Return the seconds of processor time of (engine, loop, compiled engine) in each turn, (turns, 3)."""
+    slots, seconds = records(nodes, dimension, rounds), np.empty((TURNS, 3))
+    releases = of_engine(nodes, dimension, slots)
+    assert np.allclose(releases, bare(nodes, dimension, slots), rtol=1e-9, atol=1e-12)
+    assert releases.tobytes() == of_compiled(nodes, dimension, slots).tobytes()
     for turn in seconds:
-        for k, run in enumerate((of_engine, bare)):
+        for k, run in enumerate((of_engine, bare, of_compiled)):
             started = time.process_time()
             run(nodes, dimension, slots)
             turn[k] = time.process_time() - started
@@ -132,12 +143,18 @@ def main(sizes: Iterable[tuple[int, int]] = SIZES) -> None:
             BLOCK - 1, 400_000 // (200 + nodes * dimension)
         )  # or the noise of rounds that are not run
         seconds = turns(nodes, dimension, rounds)
-        ours, loop = rounds / seconds.min(0)
-        times = seconds[:, 0] / seconds[:, 1]
+        ours, loop, compiled = rounds / seconds.min(0)
+        times, faster = seconds[:, 0] / seconds[:, 1], seconds[:, 0] / seconds[:, 2]
         print(
             f"engine, ring of {nodes}, d = {dimension}: {ours:,.0f} rounds/s; a bare numpy loop with the "
             f"same arithmetic {loop:,.0f}; the engine takes {np.median(times):.2f} times as long "
-            f"({times.min():.2f} to {times.max():.2f} in {TURNS} turns)",
+            f"({times.min():.2f} to {times.max():.2f} in {TURNS} turns); "
+            + (
+                "numba is missing: pip install 'mirrormesh[fast]'"
+                if njit is None
+                else f"compiled {compiled:,.0f} rounds/s, {np.median(faster):.1f} times the engine's "
+                f"({faster.min():.1f} to {faster.max():.1f})"
+            ),
             flush=True,
         )
 

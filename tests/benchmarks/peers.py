@@ -19,6 +19,7 @@ from rich.console import Console
 
 from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import dpdo_nc
+from nodes.compiled import fastest
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
@@ -53,7 +54,7 @@ class Peer(NamedTuple):
     objective: str
 
 
-OURS = "the engine"
+OURS, COMPILED = "the engine", "the engine, compiled (as it is without numba)"
 PEERS = {
     "DISROPT, MPI": Peer(mpi=True, objective="own"),
     "DISROPT, MPI, gradient by hand": Peer(mpi=True, objective="hand"),
@@ -108,9 +109,9 @@ def of_engine(dimension: int, rounds: int) -> FloatArray:
     return np.stack([step.lesson.release for step in engine(dimension).steps(slots)])
 
 
-def timed_engine(dimension: int) -> float:
+def timed_engine(made: Engine, dimension: int) -> float:
     """Return the seconds of the fastest of several runs; `of_engine` has warmed up."""
-    made, slots, seconds = engine(dimension), [observations(dimension)] * ROUNDS, []
+    slots, seconds = [observations(dimension)] * ROUNDS, []
     for _ in range(TURNS):
         started = time.perf_counter()
         for _ in made.steps(slots):
@@ -144,14 +145,16 @@ def timed_peer(peer: Peer, folder: Path) -> tuple[float, FloatArray]:
 
 def measure(dimension: int) -> dict[str, float]:
     """Return rounds/s of the engine (before and after the others) and of DISROPT; check the iterates."""
-    expected, seconds = of_engine(dimension, CHECKED), {OURS: timed_engine(dimension)}
+    expected, compiled = of_engine(dimension, CHECKED), fastest(engine(dimension), print)
+    seconds = {OURS: timed_engine(engine(dimension), dimension), COMPILED: timed_engine(compiled, dimension)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_problem(folder, dimension)
         for label, peer in PEERS.items():
             seconds[label], iterates = timed_peer(peer, folder)
             np.testing.assert_allclose(iterates, expected, **TOLERANCE)
-    seconds[OURS] = min(seconds[OURS], timed_engine(dimension))
+    seconds[OURS] = min(seconds[OURS], timed_engine(engine(dimension), dimension))
+    seconds[COMPILED] = min(seconds[COMPILED], timed_engine(compiled, dimension))
     return {label: ROUNDS / least for label, least in seconds.items()}
 
 
@@ -164,10 +167,24 @@ def main() -> int:
         print(f"bench-peers: {missing}", file=sys.stderr)
         return 1
     rows = [
-        (label, *(cell for one in found for cell in (f"{one[label]:,.0f}", f"{one[OURS] / one[label]:.1f}")))
+        (
+            label,
+            *(
+                cell
+                for rates in found
+                for cell in (
+                    f"{rates[label]:,.0f}",
+                    *(f"{rates[ours] / rates[label]:.1f}" for ours in (OURS, COMPILED)),
+                )
+            ),
+        )
         for label in found[0]
     ]
-    columns = [part for d in DIMENSIONS for part in (f"rounds/s\n({NODES}, {d})", "engine\n/ this")]
+    columns = [
+        part
+        for d in DIMENSIONS
+        for part in (f"rounds/s\n({NODES}, {d})", "engine\n/ this", "compiled\n/ this")
+    ]
     title = f"On the clock, the fastest of {TURNS} runs of {ROUNDS} rounds"
     Console(highlight=False).print(table(("", *columns), rows, title))
     print(f"The first {CHECKED} iterates of all nodes are the same, to {TOLERANCE['rtol']:g} relative.")
