@@ -16,11 +16,19 @@ ROWS = 1_024
 
 
 def write_mesh(
-    folder: Path, address: str, party: str, dimension: int, slot: int = 1, size: int = SIZE, **shared: object
+    folder: Path,
+    address: str,
+    party: str,
+    dimension: int,
+    slot: int = 1,
+    size: int = SIZE,
+    data: str | None = None,
+    **shared: object,
 ) -> Path:
     """Write the mesh file of parties `party`-0, -1, ... into a folder of its own, and return its path.
 
-    `size` of them; `shared` replaces keys of the shared part.
+    `size` of them, with a broker of their own for the data at `data`, if given; `shared` replaces keys of the
+    shared part.
 
     Data topics go by the mesh, which is called after its parties: two runs of it read the same records. Noise
     is exact, as users have it. Nobody is given up, and no slot closes empty.
@@ -48,7 +56,11 @@ def write_mesh(
             "silence": 60,
         }
         | shared,
-        "brokers": {"mesh": {"servers": address}, "data": {"servers": address}, "trust_broker": True},
+        "brokers": {
+            "mesh": {"servers": address},
+            "data": {"servers": data or address},
+            "trust_broker": data is None,
+        },
         "nodes": {name: {"source": source} for name in nodes},
     }
     (folder / "rows.jsonl").write_bytes(b"\n".join(rows(dimension)))
@@ -71,8 +83,9 @@ def rows(dimension: int) -> list[bytes]:
 def fill(mesh: LiveMesh, count: int) -> None:
     """Append `count` records to every data topic of a mesh."""
     lines, bulk = rows(mesh.file.mesh.dimension), {"linger.ms": 5, "batch.num.messages": 10_000}
-    producer = Producer(producer_settings(mesh.file.mesh_broker, 0) | bulk | {"log_level": 0})
-    for name in mesh.file.mesh.nodes:
+    names = list(mesh.file.mesh.nodes)
+    producer = Producer(producer_settings(mesh.file.brokers(names[0]).data, 0) | bulk | {"log_level": 0})
+    for name in names:
         for k in range(count):
             producer.produce(mesh.file.data_topics(name).records, lines[k % ROWS], partition=0)
             if k % 10_000 == 0:
@@ -84,14 +97,14 @@ def fill(mesh: LiveMesh, count: int) -> None:
 def start(mesh: LiveMesh, processes: int | None = None) -> dict[str, int]:
     """Start the scheduler and all nodes; return the process id of each.
 
-    A process a node, or its share of them in each of `processes` hosts.
+    A process a node, or its share of them in each of `processes` hosts, with a state folder of its own.
     """
     mesh.scheduler()
     options = ("--spent", 0, "--data-reused")  # two meshes read the same records
     if processes is None:
         mesh.nodes(*options)
     for k in range(processes or 0):
-        share = ("--share", f"{k + 1}/{processes}", "--state", mesh.path.parent / "state")
+        share = ("--share", f"{k + 1}/{processes}", "--state", mesh.path.parent / f"state-{k}")
         mesh.start(f"host-{k}", "node", mesh.path, *share, *options)
     return {label: process._process.pid for label, process in mesh.processes.items()}
 

@@ -31,10 +31,14 @@ WAITING = "waiting"
 
 
 class Watch:
-    """A reader of one topic from its beginning. A context manager."""
+    """A reader of one topic from its beginning. A context manager.
 
-    def __init__(self, address: str, topic: str) -> None:
+    `patience`: seconds without a record after which it gives up.
+    """
+
+    def __init__(self, address: str, topic: str, patience: float = LONG) -> None:
         self.value = b""
+        self._patience = patience
         self.offset = -1
         self._consumer = Consumer(consumer_settings(BrokerSettings(servers=address)))
         self._partition = TopicPartition(topic, 0, 0)
@@ -50,14 +54,14 @@ class Watch:
 
     def arrival(self) -> float:
         """Wait for the next record, and return when it came; `value` and `offset` are its own."""
-        end = time.perf_counter() + LONG
+        end = time.perf_counter() + self._patience
         while time.perf_counter() < end:
             message = self._consumer.poll(1.0)
             now = time.perf_counter()
             if message is not None and message.error() is None:
                 self.value, self.offset = message.value() or b"", message.offset() or 0
                 return now
-        raise TimeoutError(f"{self._partition.topic}: nothing has come for {LONG:g} s")
+        raise TimeoutError(f"{self._partition.topic}: nothing has come for {self._patience:g} s")
 
     def arrival_from(self, offset: int) -> float:
         """Wait for the record at `offset`, or the first one after it."""
