@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
+from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from tests.support.brokers.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers
 from tests.support.brokers.development import free_port
@@ -229,7 +230,7 @@ def test_a_position_beyond_the_log_is_said(topic, tmp_path):
 
 
 def test_a_missing_topic_is_said(topic, tmp_path):
-    topic.node += "-gone"
+    topic.topics = DataTopics("m", f"{topic.node}-gone")
     with live_stream(topic, tmp_path) as live:
         until(lambda: live.failed is not None)
     assert f"no topic {topic.name}-gone" in str(live.failed)
