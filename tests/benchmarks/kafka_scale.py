@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from streams.bus.logs import Logs
 from streams.bus.topic_specs import data_specs, mesh_specs
-from streams.codec import decode_plans, plan, plans
+from streams.codec import decode_plans, plans
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.kafka_hosts import MIB, MORE, circle
 from tests.benchmarks.kafka_mesh import fill, first_edge, write_mesh
@@ -165,7 +165,7 @@ def print_bytes(mesh: LiveMesh, case: Case, grown: Counter[str], sent: float, fo
     readers, stored_plans = case.processes + 1, grown["topology"] / (case.rounds + 1)
     began = time.process_time()
     for _ in range(SAMPLES):
-        for cache in (plans.decode_plans, plan.decode_plan):
+        for cache in (plans.decode_plans, plans.decode_plan):
             cache.cache_clear()
         for value in values:
             decode_plans(value, mesh.file.mesh.run, mesh.file.resolved.digest)
