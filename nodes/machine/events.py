@@ -51,7 +51,8 @@ class SlotClosed(NamedTuple):
     """The slot opened by `OpenSlot` is closed; the next slot's records start at `position`.
 
     `places`: each observation's place in the data topic. `truth` (d,): the right decision, if the records
-    hold it; nothing is learnt from it.
+    hold it; nothing is learnt from it. `read`: behind the last record that this slot or an earlier one may
+    hold; (): the position.
     """
 
     round: int
@@ -59,6 +60,7 @@ class SlotClosed(NamedTuple):
     position: DataPosition
     places: Private[tuple[Place, ...]] = Private(())
     truth: Private[FloatArray | None] = Private(None)
+    read: DataPosition = ()
 
 
 class LeaveAsked(NamedTuple):

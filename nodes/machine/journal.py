@@ -1,8 +1,10 @@
 """The record of a node's transition, durable before anybody sees the release, and the release's message."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from nodes.accounting.guarantee import Ledger
 from nodes.values import Average, Release
 
 
@@ -67,6 +69,8 @@ class JournalRecord(NamedTuple):
         The average of the decisions so far; None: none yet. A journal keeps only that of its newest record.
     pardoned : tuple of (source, instance, round)
         Second values of these sources for that round or an earlier one are no evidence any more.
+    read : DataPosition
+        Behind the last record that a slot up to this one may hold. It is at least the position.
     """
 
     round: int
@@ -83,6 +87,7 @@ class JournalRecord(NamedTuple):
     distrusted: tuple[tuple[str, str], ...] = ()
     average: Average | None = None
     pardoned: tuple[tuple[str, str, int], ...] = ()
+    read: DataPosition = ()
 
     def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
         """Return the message with the release for the node's edges; `simulated`: whether its noise is."""
@@ -107,3 +112,81 @@ def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iter
         )
         for message in published
     )
+
+
+# The bound of a journal whose last appends a power cut may lose: what is charged and passed over then.
+#
+# Formal guarantee.
+# A bound is durable before a release beyond it is sent. So of a life that a power cut has ended, whatever
+# part of its appends since its last durable bound survives, every release that was ever sent has
+#
+# 1. a round, a number of charges and a cost that are at most the bound's, and
+# 2. records whose offsets are all below the bound's, in every partition.
+#
+# The next life is another instance, so that no round has two values of one instance. It is charged the whole
+# bound, so that charges err upwards only, and reads from the bound's offsets on, so that no record is in a
+# release of both lives, whatever a scheduler plans and however much of their logs the brokers have lost.
+#
+# `JournalRecord.read`, not its position, is what is bounded: with slots by time a slot may hold a record that
+# lies behind the first one of a later slot.
+
+
+class Bound(NamedTuple):
+    """The furthest that a life's releases may have come: see the fields of `JournalRecord`."""
+
+    round: int
+    charged: int
+    epsilon_spent: float
+    read: DataPosition
+
+    def covers(self, record: JournalRecord) -> bool:
+        """Return whether the record's release is within the bound, so that it may be sent."""
+        ends = dict(self.read)
+        return (
+            record.round <= self.round
+            and record.charged <= self.charged
+            and record.epsilon_spent <= self.epsilon_spent
+            and all(offset <= ends.get(partition, 0) for partition, offset in record.read)
+        )
+
+    def inherited(self, newest: JournalRecord) -> JournalRecord:
+        """Return the first record of the life after: its newest durable one, charged and read to the bound.
+
+        The release is one that was charged for, so anybody may have it. Without it a mesh whose machines have
+        all lost power would have nobody to go on from.
+        """
+        return newest._replace(
+            charged=max(self.charged, newest.charged),
+            epsilon_spent=max(self.epsilon_spent, newest.epsilon_spent),
+            data_position=self.read or newest.data_position,
+            read=self.read,
+            given_up=(),
+            corrected=(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Makes a node's bounds, `horizon` rounds of at most `size` records ahead, within its budget."""
+
+    horizon: int
+    size: int
+    ledger: Ledger
+
+    def after(self, record: JournalRecord) -> Bound:
+        """Return the bound that is durable with `record`.
+
+        Before the first step it is the record's own: so a node that has stepped has that on its disk, and one
+        that has not has nothing to lose.
+        """
+        round, charged, spent = record.round, record.charged, record.epsilon_spent
+        if not record.stepped:
+            return Bound(round, charged, spent, record.read)
+        last = self.ledger.last_learning_round
+        more = self.horizon if last is None else max(0, min(self.horizon, last - charged))
+        return Bound(
+            round + self.horizon,
+            charged + more,
+            max(spent, self.ledger.spent(charged + more, record.stepped + self.horizon)),
+            tuple([(partition, end + self.horizon * self.size) for partition, end in record.read]),
+        )

@@ -5,6 +5,7 @@ After each event the machine repeats the action of its phase (`ACTIONS`) until t
 
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
 from nodes.machine.events import (
@@ -93,6 +94,7 @@ def step(node: NodeState) -> bool:
         charged=lesson.charged,
         average=averaged(before.average, decision),
         position=_moved_on(before.data_position, slot.position),
+        read=_furthest(before.read, slot.position, slot.read),
         given_up=opened.given_up,
         corrected=opened.corrected,
     )
@@ -108,6 +110,14 @@ def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition 
         return before
     merged = dict(before or ()) | dict(after)
     return after if len(merged) == len(after) else tuple(sorted(merged.items()))
+
+
+def _furthest(*ends: DataPosition) -> DataPosition:
+    """Return the largest offset of each partition."""
+    furthest: dict[int, int] = {}
+    for partition, offset in chain(*ends):
+        furthest[partition] = max(offset, furthest.get(partition, 0))
+    return tuple(sorted(furthest.items()))
 
 
 # The way from waiting into a round: enter a plan, ask to join, listen.
@@ -188,6 +198,7 @@ def listen(node: NodeState) -> bool:
         charged=record.charged if record else _charged_by_plan(node, opened.plan),
         average=record.average if record else None,
         position=record.data_position if record else None,
+        read=record.read if record else (),
     )
     node.open = None
     return True

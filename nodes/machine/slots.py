@@ -31,7 +31,8 @@ Place = tuple[int, int]
 class ClosedSlot(NamedTuple, Generic[T]):
     """The records of one slot, where the next slot's begin, and how many were dropped (private counts).
 
-    `places` are the places of the values.
+    `places` are the places of the values. `read`: behind the last record that this slot or an earlier one may
+    hold; (): the position.
     """
 
     round: int
@@ -41,6 +42,7 @@ class ClosedSlot(NamedTuple, Generic[T]):
     overfull: int = 0
     places: tuple[Place, ...] = ()
     early: int = 0
+    read: DataPosition = ()
 
 
 class Slots(Protocol[T]):

@@ -210,6 +210,7 @@ class NodeState:
         charged: int,
         average: Average | None = None,
         position: DataPosition | None = (),
+        read: DataPosition = (),
         given_up: tuple[GivenUp, ...] = (),
         corrected: tuple[tuple[int, str], ...] = (),
     ) -> None:
@@ -232,6 +233,7 @@ class NodeState:
             distrusted=self.history.distrusted(),
             average=average,
             pardoned=self.history.pardoned(),
+            read=read,
         )
         self.history.remember(record)
         self.effects.append(Journal(record, self.secret))

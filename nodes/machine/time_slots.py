@@ -99,6 +99,7 @@ class TimeSlots(Generic[T]):
             overfull,
             places(arrivals),
             early,
+            tuple(sorted(self._next.items())),
         )
 
     def _passed_over(self, number: int, now: float) -> bool:

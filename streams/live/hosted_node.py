@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from nodes.machine.events import BeforeStep, Decided, Notice, Report, SlotClosed
-from nodes.machine.journal import DataPosition, JournalRecord
+from nodes.machine.journal import Bounds, DataPosition, JournalRecord
 from nodes.protocol import Noticed
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
@@ -31,7 +31,7 @@ from streams.runtime.actions import Ended, ProcessWorld
 from streams.runtime.floods import Summed
 from streams.runtime.process import Ask, Failed, lacking
 from streams.runtime.runner import Runner
-from streams.state.folder import JournalError, StateFolder
+from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id
 from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish
@@ -175,6 +175,12 @@ class HostedNode:
         slots = file.mesh.slots
         timeout = slots.timeout if slots.by == "count" else None
         late = file.own(name).late_policy.policy(slots.size)
+        self._bounds = None
+        if file.own(name).durability == "process":
+            if not boot_id():
+                text = f"nodes.{name}.durability is process: must be machine here, as {BOOT_ID} is missing"
+                raise UsageError(text)
+            self._bounds = Bounds(self.mesh.horizon, slots.size, self._learner.ledger)
         self.data = DataStream(
             file.data_topics(name), file.mesh.run, self._made.mesh.slots, self._decoder, timeout, late
         )
@@ -184,9 +190,14 @@ class HostedNode:
         self._spend = NodeSpend(self._file, self.name, self._options)
         closing.enter_context(self._journal)
         self.journal = self._journal.enter_context(
-            open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price)
+            open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price, self._bounds)
         )
-        if self.journal.copied:
+        self.data.floor = self.journal.floor
+        if self.journal.was_cut:
+            self.log.warning(
+                "the machine has started anew: joining as a new instance, charged and read up to the bound"
+            )
+        elif self.journal.copied:
             self.log.warning("the journal is a copy: joining as a new instance")
         self._learner = replace(self._learner, charged_before=self._spend.before())
 
@@ -220,11 +231,18 @@ class HostedNode:
     def check_outside(self, outside: Iterable[Outside]) -> None:
         """Begin a new life if the data topic was recreated: its log ends before the journal's position.
 
-        The new life has the old one's charges, as records may be fed again at other offsets.
+        The new life has the old one's charges, as records may be fed again at other offsets. Where a power
+        cut has ended the life before, the log may yet have to grow up to the bound.
         """
-        topic = self.data.topic
-        if any(position.topic == topic and position.position > position.end for position in outside):
-            self.journal.renew(new_id())
+        topic, floor = self.data.topic, dict(self.journal.floor)
+        if any(
+            position.topic == topic
+            and position.position > position.end
+            and position.position != floor.get(position.partition)
+            for position in outside
+        ):
+            self.journal.renew(new_id(), data_anew=True)
+            self.data.floor = ()
             self.log.warning("%s was made anew: joining as a new instance", topic)
 
     def begin(
@@ -260,6 +278,7 @@ class HostedNode:
     def _end_spend(self) -> None:
         broken = isinstance(self.ended, JournalError)  # as has been said
         with suppress(JournalError) if broken else nullcontext():
+            self.journal.settle()  # what `.spends` and the broker are told of is durable
             self._spend.end(self.journal)
 
     def assemble(

@@ -117,11 +117,15 @@ class Starter:
 
     def _renews(self, sent: list[ReleaseMessage]) -> bool:
         """Begin a new life if the journal lacks any of these releases; return whether it does."""
-        if not is_outdated(self.journal.records(), self.journal.instance, sent):
+        if not is_outdated(self._of_life(), self.journal.instance, sent):
             return False
         self.journal.renew(self.new_id())
         self.warn("the journal is older than what it has published: joining as a new instance")
         return True
+
+    def _of_life(self) -> tuple[JournalRecord, ...]:
+        """Return the journal's records, but for the one that its life has from the one before."""
+        return tuple(record for record in self.journal.records() if record.round != self.journal.inherited)
 
     def _look(
         self,
@@ -138,7 +142,7 @@ class Starter:
         topology, stored, planned = plans
         replayed = tuple(
             (topics.edge(self.node, target), self._sealed(message))
-            for target, record in unsent(self.node, records, messages(planned), rounds)
+            for target, record in unsent(self.node, self._of_life(), messages(planned), rounds)
             for message in [record.message(topics.run, self.node, who.instance, simulated=self.simulated)]
         )
         if records:

@@ -17,7 +17,8 @@ from streams.records.sparse import LibsvmDecoder, sparse_observations
 def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
     """Return the slot for the machine; the content of its records is private from here on."""
     slot_truth = Private(truth(slot.values, decoder))
-    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), slot_truth)
+    places = Private(slot.places)
+    return SlotClosed(slot.round, Private(observations), slot.position, places, slot_truth, slot.read)
 
 
 def has_truth(decoder: Decoder) -> bool:

@@ -172,6 +172,11 @@ class DiskJournal:
         """The charged rounds of earlier lives."""
         return self._opened().carried
 
+    @property
+    def inherited(self) -> int:
+        """The round of the record that this life has from the one before; 0: none."""
+        return self._opened().inherited
+
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
         return self._opened().records()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 class JournalError(Exception):
     """The journal is unusable, or an append is not durable: the process must end before it sends."""
@@ -134,6 +136,14 @@ def place_of(path: Path) -> str:
     """Return a text that tells a file from its copies."""
     status = path.stat()
     return f"{status.st_dev}:{status.st_ino}"
+
+
+def boot_id() -> str:
+    """Return the id of the machine's boot; "" if it has none."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 def write_private(path: Path, text: Callable[[Path], str]) -> None:

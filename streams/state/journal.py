@@ -1,9 +1,13 @@
 """The journal of one node: its releases, durable before anybody sees them.
 
-It is one SQLite file per node (WAL, `synchronous=FULL`: an append that returned is on the disk). It keeps the
-last H rounds, the newest running average, and the mechanism's secret. A lock file keeps a second process
-out; readers can open it at any time. Every row has a checksum, and each record also that of the one
-before (`streams/state/checksums.py`): opening the journal checks them all.
+It is one SQLite file per node (WAL, `synchronous=FULL`: an append that returned is on the disk). With
+`bounds` an append within the durable bound is not synced (`NORMAL`): the kernel has it, and a power cut may
+take it (`nodes/machine/journal.py` says why that is enough). SQLite's log is chained, so what is left of
+unsynced appends is a prefix of them.
+
+The journal keeps the last H rounds, the newest running average, and the mechanism's secret. A lock file keeps
+a second process out; readers can open it at any time. Every row has a checksum, and each record also that of
+the one before (`streams/state/checksums.py`): opening the journal checks them all.
 """
 
 from contextlib import ExitStack
@@ -13,7 +17,7 @@ from pathlib import Path
 
 from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Spend, sum_epsilons
-from nodes.machine.journal import JournalRecord
+from nodes.machine.journal import Bounds, DataPosition, JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.mesh.mesh import NodeContext
 from streams.state.checksums import checksum
@@ -21,7 +25,17 @@ from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import Life, keep_life, open_to_write, transaction
 from streams.state.journal_reader import JournalReader
 from streams.state.open_journal import explained
-from streams.state.rows import KEPT, SELECT, Row, amend, record_checksum, to_row, to_text
+from streams.state.rows import (
+    KEPT,
+    SELECT,
+    Row,
+    amend,
+    record_checksum,
+    to_row,
+    to_text,
+    write_bound,
+    write_inherited,
+)
 from streams.state.secret import SecretTable
 from streams.state.spends import next_life, read_spends, to_line
 
@@ -41,8 +55,10 @@ class SqliteJournal(JournalReader):
     new life, with `instance` and the charges of the one before. A journal that is created in a folder with
     other lives of this run also begins with their charges. `price` is that of a release by the current
     settings (None: not given); the first charge fixes it. `agreed`: the settings of which `digest` is one, to
-    name what differs. Raises JournalLocked if another process has it open, and JournalError if it is broken,
-    or has another run, node, mesh, digest, price, horizon or version.
+    name what differs. `bounds`: makes the bounds of a journal that is not synced each round (None: it is).
+    `was_cut`: a power cut may have cost it its last rounds, so it has begun a new life at the bound. Raises
+    JournalLocked if another process has it open, and JournalError if it is broken, or has another run, node,
+    mesh, digest, price, horizon or version.
     """
 
     def __init__(
@@ -57,9 +73,10 @@ class SqliteJournal(JournalReader):
         mesh: str = "",
         price: Price | None = None,
         agreed: str = "",
+        bounds: Bounds | None = None,
     ) -> None:
         life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
-        self._asked = price
+        self._asked, self._bounds, self._syncs = price, bounds, True
         make_life = partial(next_life, path.parent, life, price)
         self._start(path, lambda closing: open_to_write(path, life, make_life, closing, agreed))
         with ExitStack() as refused:
@@ -68,8 +85,13 @@ class SqliteJournal(JournalReader):
                 self._secret = SecretTable(self._connection, horizon)
                 self._settle_price()
                 self.copied = self._life.place != place_of(path) or self._told() is not None
-            if self.copied:
+            self.was_cut = self.lost
+            if self.copied or self.lost:
                 self.renew(instance)
+            elif bounds is None:
+                self.settle()
+            elif self._bound is not None:
+                self._keep(self._life)  # synced, so that `.spends` tells of nothing that may be lost
             refused.pop_all()
 
     def _settle_price(self) -> None:
@@ -91,6 +113,31 @@ class SqliteJournal(JournalReader):
         spends, spend = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
         more = [life for life in spends if life.identity == spend.identity and life.charged > spend.charged]
         return max(more, key=lambda life: life.charged, default=None)
+
+    @property
+    def inherited(self) -> int:
+        """The round of the record that this life has from the one before; 0: none."""
+        return self._inherited[0]
+
+    @property
+    def floor(self) -> DataPosition:
+        """Where this life begins to read if a power cut has ended the one before: a log may end below."""
+        return self._inherited[1]
+
+    def settle(self) -> None:
+        """Sync all, and say that it is: the process ends in order. Raises JournalError."""
+        if self._bound is not None:
+            with explained(self._path):
+                self._sync(whole=True)
+                with transaction(self._connection):
+                    write_bound(self._connection, None)
+            self._bound = None
+
+    def _sync(self, *, whole: bool) -> None:
+        """Let the next transactions be synced, and with them all before; or not."""
+        if self._syncs is not whole:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if whole else 'NORMAL'}")
+            self._syncs = whole
 
     def _keep(self, life: Life) -> None:
         with transaction(self._connection):
@@ -114,16 +161,17 @@ class SqliteJournal(JournalReader):
                 self._check_known(row)
                 return
             keeps_secret = secret is not None or not self._secret.empty
-            averaged, draws = 0 if record.average is None else record.average.rounds, 0
+            draws = 0
+            within = self._bounds is not None and self._bound is not None and self._bound.covers(record)
+            bound = None if within or self._bounds is None else self._bounds.after(record)
+            self._sync(whole=not within)
             with transaction(self._connection):
                 if keeps_secret:
                     draws = self._secret.write(record.charged, secret)
-                newest = record_checksum(row, averaged, draws, self._newest)
-                self._connection.execute(_INSERT, (*row[:KEPT], averaged, draws, self._newest, newest))
-                self._connection.execute("DELETE FROM average")
-                if record.average is not None:
-                    average = (row[0], *row[KEPT:])
-                    self._connection.execute(_AVERAGE, (*average, checksum(*average)))
+                newest = self._insert(row, draws, self._newest)
+                if bound is not None:
+                    write_bound(self._connection, bound)
+            self._bound = bound or self._bound
             if keeps_secret:
                 self._secret.cut_log()
             self._last, self._newest = record.round, newest
@@ -131,11 +179,24 @@ class SqliteJournal(JournalReader):
             if self._kept > 2 * self._life.horizon:
                 self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
 
-    def renew(self, instance: str) -> None:
-        """Begin a new life without records, as the old one is outdated or another's. Raises JournalError.
+    def _insert(self, row: Row, draws: int, before: int) -> int:
+        """Insert a record's row after the one of checksum `before`, with its average; return its checksum."""
+        averaged = row[-2] or 0
+        newest = record_checksum(row, averaged, draws, before)
+        self._connection.execute(_INSERT, (*row[:KEPT], averaged, draws, before, newest))
+        self._connection.execute("DELETE FROM average")
+        if averaged:
+            average = (row[0], *row[KEPT:])
+            self._connection.execute(_AVERAGE, (*average, checksum(*average)))
+        return newest
 
-        The new life continues from the charges so far.
+    def renew(self, instance: str, *, data_anew: bool = False) -> None:
+        """Begin a new life, as the old one is outdated, another's or cut short. Raises JournalError.
+
+        The new life continues from the charges so far, without records. With a bound it continues from that,
+        and keeps the newest record; not if the data topic was made anew (`data_anew`).
         """
+        self._lost = self._bound is not None
         spend, last, life, ahead = self.spend, self.records(1), self._life, self._told()
         if last or ahead:
             ended = f"{life.ended}{to_line(spend)}\n"
@@ -144,16 +205,26 @@ class SqliteJournal(JournalReader):
                 charged = life.carried + ahead.charged
                 cost = max(cost, sum_epsilons(life.carried_epsilon, ahead.stream_epsilon))
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
+        inherited = [
+            record._replace(charged=life.carried, epsilon_spent=life.carried_epsilon)
+            for record in last
+            if self._bound is not None and not data_anew
+        ]
         with explained(self._path):
             price = to_text(self._asked) or life.price
             life = replace(life, instance=instance, place=place_of(self._path), price=price)
+            self._sync(whole=True)
             with transaction(self._connection):
                 self._connection.execute("DELETE FROM records")
                 self._connection.execute("DELETE FROM average")
                 self._secret.write(life.carried, None)
+                write_bound(self._connection, None)
+                write_inherited(self._connection, inherited[0] if inherited else None)
                 keep_life(self._connection, life)
-        self._life = life
-        self._last, self._kept, self._newest = 0, 0, 0
+                newest = self._insert(to_row(inherited[0]), 0, 0) if inherited else 0
+        self._life, self._bound, self._lost = life, None, False
+        self._inherited = (inherited[0].round, inherited[0].read) if inherited else (0, ())
+        self._last, self._kept, self._newest = self.inherited, len(inherited), newest
         with explained(self._path):
             self._secret.cut_log()
 
@@ -196,7 +267,12 @@ class SqliteJournal(JournalReader):
 
 
 def open_journal(
-    state: Path, node: str, mesh: NodeContext, instance: str, price: Price | None = None
+    state: Path,
+    node: str,
+    mesh: NodeContext,
+    instance: str,
+    price: Price | None = None,
+    bounds: Bounds | None = None,
 ) -> SqliteJournal:
     """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
     return SqliteJournal(
@@ -209,4 +285,5 @@ def open_journal(
         mesh=mesh.topics.mesh,
         price=price,
         agreed=mesh.agreed,
+        bounds=bounds,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from streams.mesh.errors import elided
 from streams.state.checksums import checksum, only_row, read_text
 from streams.state.folder import JournalError, lock_of, place_of
-from streams.state.rows import TABLES
+from streams.state.rows import BOUND_TABLE, INHERITED_TABLE, TABLES
 from streams.state.secret import DRAWS_TABLE
 
 SCHEMA = 1
@@ -31,8 +31,8 @@ class Form:
     tables: tuple[str, ...]
 
 
-NODE = Form(0x6D6D6B70, "a node's journal", (*TABLES, DRAWS_TABLE))
-"""The journal of a node: "mmkp"."""
+NODE = Form(0x6D6D6B71, "a node's journal", (*TABLES, DRAWS_TABLE, BOUND_TABLE, INHERITED_TABLE))
+"""The journal of a node: "mmkq"."""
 
 
 class JournalLocked(JournalError):

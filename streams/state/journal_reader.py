@@ -6,9 +6,10 @@ from pathlib import Path
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
 from streams.state.checksums import check_chain, check_row
+from streams.state.folder import boot_id
 from streams.state.journal_file import differing, open_to_read, snapshot
 from streams.state.open_journal import OpenJournal, explained
-from streams.state.rows import SELECT, STORED, from_row
+from streams.state.rows import SELECT, STORED, from_row, read_bound, read_inherited
 from streams.state.secret import check_draws
 
 _LATEST = "SELECT charged, averaged, draws FROM records ORDER BY round DESC LIMIT 1"
@@ -29,6 +30,14 @@ class JournalReader(OpenJournal):
         """The charged rounds so far, those of earlier lives included."""
         last = self.records(1)
         return last[0].charged if last else self.carried
+
+    @property
+    def lost(self) -> bool:
+        """Whether its last rounds may be lost, as the machine has started anew since its last bound.
+
+        Its newest record then counts as charged, and read, up to the bound.
+        """
+        return self._lost
 
     @property
     def carried(self) -> int:
@@ -66,7 +75,10 @@ class JournalReader(OpenJournal):
         """
         with explained(self._path):
             rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
-            return tuple(from_row(row) for row in reversed(rows))
+            records = tuple(from_row(row) for row in reversed(rows))
+        if self._lost and self._bound is not None and records:
+            return (*records[:-1], self._bound.inherited(records[-1]))
+        return records
 
     def differing(self, agreed: str) -> str:
         """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
@@ -89,3 +101,7 @@ class JournalReader(OpenJournal):
             if [row[:2] for row in averages] != ([(self._last, averaged)] if averaged else []):
                 raise ValueError(f"it is damaged: its average is not that of round {self._last}")
             check_draws(self._connection, charged, draws)
+            self._bound, boot = read_bound(self._connection)
+            self._inherited = read_inherited(self._connection)
+        may_be_behind = self._bound is not None and self._bound.round > self._last
+        self._lost = may_be_behind and (not boot or boot != boot_id())

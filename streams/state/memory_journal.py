@@ -24,17 +24,21 @@ class NodeJournal(Protocol):
     def carried(self) -> int:
         """The charged rounds of earlier lives."""
 
+    @property
+    def inherited(self) -> int:
+        """The round of the record that this life has from the one before; 0: none."""
+
     def secret(self) -> Secret | None:
         """Return the mechanism's secret of the last round."""
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record` and `secret`, both or neither; durable when this returns."""
+        """Keep `record` and `secret`, both or neither; durable when this returns, or in a bound."""
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
 
     def renew(self, instance: str) -> None:
-        """Begin a new life without records, which continues from the charges so far."""
+        """Begin a new life, which continues from the charges so far, or from the bound and newest record."""
 
     def forget_secret(self) -> None:
         """Forget the mechanism's secret, as the run is over."""
@@ -48,7 +52,7 @@ class MemoryJournal:
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
-        self.carried = 0
+        self.carried = self.inherited = 0
         self._records: deque[JournalRecord] = deque(maxlen=horizon + 1)
         self._secret: Secret | None = None
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from nodes.accounting.guarantee import Price
-from nodes.machine.journal import GivenUp, JournalRecord
+from nodes.machine.journal import Bound, DataPosition, GivenUp, JournalRecord
 from nodes.values import Average, FloatArray, Release
-from streams.state.checksums import checksum
+from streams.state.checksums import checksum, only_row
+from streams.state.folder import boot_id
 
 TABLES = (
     """records (
@@ -53,6 +54,7 @@ def to_row(record: JournalRecord) -> Row:
         record.corrected,
         record.distrusted,
         record.pardoned,
+        record.read,
     )
     average = record.average
     return (
@@ -102,7 +104,7 @@ def from_row(row: Row) -> JournalRecord:
 
 def _from_row(row: Row) -> JournalRecord:
     round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
-    data, topology, edges, given_up, corrected, distrusted, pardoned = json.loads(text)
+    data, topology, edges, given_up, corrected, distrusted, pardoned, read = json.loads(text)
     return JournalRecord(
         round=round_,
         stepped=stepped,
@@ -118,6 +120,7 @@ def _from_row(row: Row) -> JournalRecord:
         distrusted=_pairs(distrusted),
         average=None if rounds is None or mean is None else Average(rounds, from_blob(mean)),
         pardoned=tuple((source, life, last) for source, life, last in pardoned),
+        read=_pairs(read),
     )
 
 
@@ -156,3 +159,59 @@ def from_text(text: str) -> Price | None:
         return Price(**row)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError("it is broken: its price cannot be read") from error
+
+
+# The durable bound of a journal that is not synced each round, with the machine's boot id.
+#
+# A write that is not synced outlives the process and not the machine. While the boot id is the one that was
+# written, the file has all that was appended; where it differs, rows at its end may be missing.
+
+BOUND_TABLE = """bound (
+    round INTEGER NOT NULL, charged INTEGER NOT NULL, epsilon_spent REAL NOT NULL, read TEXT NOT NULL,
+    boot TEXT NOT NULL, checksum INTEGER NOT NULL)"""
+INHERITED_TABLE = "inherited (round INTEGER NOT NULL, read TEXT NOT NULL, checksum INTEGER NOT NULL)"
+"""The record that a life has from the one before, which a power cut has ended."""
+_BOUND = "SELECT round, charged, epsilon_spent, read, boot, checksum FROM bound"
+
+
+def read_bound(connection: sqlite3.Connection) -> tuple[Bound | None, str]:
+    """Return the bound, and the id of the boot that it was written in; None: all is durable.
+
+    Raises ValueError if it is damaged.
+    """
+    row = only_row(connection.execute(_BOUND).fetchall(), "how far it may be behind (bound)")
+    if row is None:
+        return None, ""
+    round_, charged, epsilon_spent, read, boot = row
+    return Bound(round_, charged, epsilon_spent, _ends(read)), boot
+
+
+def write_bound(connection: sqlite3.Connection, bound: Bound | None) -> None:
+    """Replace the bound; None: all is durable. The caller has begun a transaction, and syncs it."""
+    connection.execute("DELETE FROM bound")
+    if bound is not None:
+        spent = float(bound.epsilon_spent)  # as SQLite gives it back, for the checksum
+        row = (bound.round, bound.charged, spent, json.dumps(bound.read), boot_id())
+        connection.execute("INSERT INTO bound VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def read_inherited(connection: sqlite3.Connection) -> tuple[int, DataPosition]:
+    """Return the round of the inherited record (0: none), and from where its life reads.
+
+    Raises ValueError if that is damaged.
+    """
+    rows = connection.execute("SELECT round, read, checksum FROM inherited").fetchall()
+    round_, read = only_row(rows, "what it has from the life before (inherited)") or (0, "[]")
+    return round_, _ends(read)
+
+
+def write_inherited(connection: sqlite3.Connection, record: JournalRecord | None) -> None:
+    """Replace what the life has from the one before; None: nothing. The caller has begun a transaction."""
+    connection.execute("DELETE FROM inherited")
+    if record is not None:
+        row = (record.round, json.dumps(record.read))
+        connection.execute("INSERT INTO inherited VALUES (?, ?, ?)", (*row, checksum(*row)))
+
+
+def _ends(text: str) -> DataPosition:
+    return tuple((partition, offset) for partition, offset in json.loads(text))

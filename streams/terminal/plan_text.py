@@ -40,6 +40,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield from user_facts(file)
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
     yield from _waiting(mesh)
+    yield from _durability(file)
     ended = ended_slots(file, rounds, now) if file.names_brokers else None
     if ended is not None:
         yield "ended", ended
@@ -118,6 +119,14 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
     else:
         size = "record" if slots.size == 1 else counted(slots.size, "record")
         yield "slots", f"{slots.period:g} s each, the first {size} of it; closed {slots.grace:g} s late"
+
+
+def _durability(file: MeshFile) -> Iterator[Fact]:
+    names = [name for name, settings in file.nodes.items() if settings.durability == "process"]
+    if names:
+        slots = f"{counted(file.mesh.horizon, 'slot')} of {counted(file.mesh.slots.size, 'record')}"
+        cost = f"a power cut costs a node up to {slots}, also of records to come, and their charges"
+        yield "durability", f"{listed(names)}: the disk is not synced each round; {cost}"
 
 
 # Describes who hears whom, how soon all have heard of all, and how fast they agree.

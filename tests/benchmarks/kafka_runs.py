@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics, MeshTopics
@@ -16,8 +17,15 @@ from tests.benchmarks.kafka_watch import Seen, Watch, seen
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh
 
-Form = tuple[str, int | None]
-"""A mesh's layout, and how many processes its nodes share (None: a process a node)."""
+
+class Form(NamedTuple):
+    """A mesh's layout, how many processes its nodes share (None: a process a node), and their durability."""
+
+    layout: str
+    processes: int | None
+    durability: str = "machine"
+
+
 MORE = 50
 """Records and rounds beyond those that are looked at: nothing ends while it is measured."""
 
@@ -89,9 +97,9 @@ class Runs:
     def forms(self, dimension: int, number: int, forms: Mapping[str, Form]) -> dict[str, Seen]:
         """Let the same mesh run in each form, and its floor, one after the other."""
         found, party = {}, f"d{dimension}"
-        for name, (layout, processes) in forms.items():
+        for name, (layout, processes, durability) in forms.items():
             folder = f"{party}-{number}-{len(found)}"
-            path = self._mesh(folder, party, dimension, layout=layout)
+            path = self._mesh(folder, party, dimension, layout=layout, durability=durability)
             with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
                 self._fill(mesh, self._rounds)
                 found[name], lengths = self._seen(mesh, watch, processes), lengths_of(mesh)
@@ -118,7 +126,7 @@ class Runs:
             found = self._seen(mesh, watch)
             return found, [restarted(mesh, watch) for _ in range(restarts)]
 
-    def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1, **shared: object) -> Path:
+    def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1, **shared: Any) -> Path:
         return write_mesh(self._folder / folder, self._broker.address, party, dimension, slot, **shared)
 
     def _fill(self, mesh: LiveMesh, count: int) -> None:

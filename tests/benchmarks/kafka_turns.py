@@ -1,7 +1,8 @@
-"""The forms of a mesh and their floor in turns: `python -m tests.benchmarks.kafka_turns [TURNS [D]]`.
+"""The forms of a mesh and their floor: `python -m tests.benchmarks.kafka_turns [TURNS [D [FORM ...]]]`.
 
-A topic an edge or a node (`layout`), and a process a node or two for all six. Each turn runs every form once
-beside the floor of that turn, since the machine's speed changes from minute to minute.
+A topic an edge or a node (`layout`), and a process a node or two for all six; of `FORMS` alone unless named.
+Each turn runs every form once beside the floor of that turn, since the machine's speed changes from minute to
+minute.
 """
 
 import os
@@ -18,11 +19,13 @@ from tests.support.brokers.development import free_port
 
 SIZES = Sizes((2,), rounds=300, warm_up=100, turns=10, unmeasured=0, prefetch=0, backlog=0, restarts=0)
 FORMS: dict[str, Form] = {
-    "edges": ("edges", None),
-    "outbox": ("outbox", None),
-    "edges, two hosts": ("edges", 2),
-    "outbox, two hosts": ("outbox", 2),
+    "edges": Form("edges", None),
+    "outbox": Form("outbox", None),
+    "edges, two hosts": Form("edges", 2),
+    "outbox, two hosts": Form("outbox", 2),
 }
+PROCESS = {f"{name}, process": form._replace(durability="process") for name, form in FORMS.items()}
+"""The same forms with `durability: process`."""
 HEAD = (
     "| | p50 ms | p50 / floor | p99 ms | p99 / the floor's p50 | p99 / the floor's p99 "
     "| CPU us a round: all nodes | broker | scheduler |"
@@ -56,14 +59,15 @@ def main() -> None:
     """Measure, and print."""
     given = [int(one) for one in sys.argv[1:3]]
     count, dimension = given + [SIZES.turns, *SIZES.dimensions][len(given) :]
+    forms = {name: (FORMS | PROCESS)[name] for name in sys.argv[3:] or FORMS}
     load, turns = os.getloadavg()[0], Turns()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
             runs = Runs(start(folder / "broker", free_port()), folder, SIZES)
-            runs.forms(dimension, -1, FORMS)  # the broker's Java translates its code
+            runs.forms(dimension, -1, forms)  # the broker's Java translates its code
             for number in range(count):
-                turns.append(runs.forms(dimension, number, FORMS))
+                turns.append(runs.forms(dimension, number, forms))
                 p50 = (f"{who} {seen.milliseconds(50):.2f}" for who, seen in turns[-1].items())
                 print(f"turn {number + 1}: p50 ms: {', '.join(p50)}", file=sys.stderr, flush=True)
         finally:

@@ -73,6 +73,7 @@ class PinnedThread(AIOKafkaConsumerThread):
     places: Mapping[str, Position]
     letters: Letters
     _partitions: tuple[TopicPartition, ...] = ()
+    _ahead: Mapping[TopicPartition, tuple[int, int]] = {}  # a position beyond its log's end, and that end
     _failures = 0
     _passed_over = False  # whether the fetch under way leaves out a topic, which may be wanted soon
 
@@ -178,6 +179,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         ends = await asyncio.wait_for(consumer.end_offsets(pinned), PATIENCE)
         for topic, place in self.places.items():
             place.begin({of.partition: (firsts[of], ends[of]) for of in pinned if of.topic == topic})
+        self._ahead = {of: (self._next(of), ends[of]) for of in pinned if self._next(of) > ends[of]}
         consumer.assign(pinned)
         self._partitions = pinned
         self._room = asyncio.Event()
@@ -188,7 +190,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         self._assigned = asyncio.ensure_future(self.on_partitions_assigned({TP(*of) for of in pinned}))
 
     async def _go(self) -> dict[TP, int]:
-        offsets = {TP(of.topic, of.partition): self._next(of) for of in self._partitions}
+        offsets = {TP(of.topic, of.partition): self._from(of) for of in self._partitions}
         for of, offset in offsets.items():
             self._ensure_consumer().seek(TopicPartition(*of), offset)
         return offsets
@@ -196,8 +198,8 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def _follow(self) -> None:
         consumer = self._ensure_consumer()
         for of in self._partitions:
-            if await consumer.position(of) < self._next(of):
-                consumer.seek(of, self._next(of))
+            if await consumer.position(of) < self._from(of):
+                consumer.seek(of, self._from(of))
 
     async def _ends(self, within: float) -> Offsets:
         ends = {
@@ -311,7 +313,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         return {TP(*of): read.records for of, read in around.items() if read.records}
 
     def _unreturned(self, of: TopicPartition) -> int:
-        return max(self._returned.get(of, 0), self._next(of))
+        return max(self._returned.get(of, 0), self._from(of))
 
     def _tell(self, of: TopicPartition, broken: Broken) -> None:
         if broken.last <= self._told.get(of, -1):  # a long batch is handed on in parts
@@ -332,6 +334,11 @@ class PinnedThread(AIOKafkaConsumerThread):
                 raise error
             self.places[of.topic].lose(first - offset)
             consumer.seek(of, first)
+
+    def _from(self, of: TopicPartition) -> int:
+        """Return from where to read what comes next: no broker reads beyond a log's end."""
+        position, end = self._ahead.get(of, (-1, 0))
+        return end if self._next(of) == position else self._next(of)
 
     def _next(self, of: TopicPartition) -> int:
         return self.places[of.topic].next[of.partition]

@@ -19,7 +19,8 @@ from streams.live.data.collector import SlotCollector
 class Start:
     """The position of a stream that starts at `given` (None: the topic's end) and fills a collector.
 
-    `over`: whether nothing more is wanted of it.
+    `over`: whether nothing more is wanted of it. `floor`: positions that may be beyond the log's end, as a
+    power cut has ended the life before: records below them are passed over when they come.
     """
 
     def __init__(
@@ -28,7 +29,9 @@ class Start:
         given: DataPosition | None,
         collector: SlotCollector,
         over: Callable[[], bool] = lambda: False,
+        floor: DataPosition = (),
     ) -> None:
+        self._floor = dict(floor)
         self._topic, self._given, self._collector, self._over = topic, given, collector, over
 
     @property
@@ -42,12 +45,15 @@ class Start:
         return not (self._collector.blocked or self._over())
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Take the logs' first offsets and ends. Raises OffsetOutOfRange for a position beyond an end."""
+        """Take the logs' first offsets and ends.
+
+        Raises OffsetOutOfRange for a position beyond an end, but for the floor.
+        """
         positions = None if self._given is None else dict(self._given)
         offsets, missing = {}, 0
         for partition, (first, end) in spans.items():
             offset = end if positions is None else positions.get(partition, first)
-            if offset > end:
+            if offset > end and offset != self._floor.get(partition):
                 text = (
                     f"the position of partition {partition} is beyond the log's end: the topic was made anew"
                 )

@@ -39,6 +39,7 @@ class DataStream:
         self.topics, self.group = topics, topics.group(run)
         self.node, self.topic = topics.node, topics.records
         self.lagging: int | None = None
+        self.floor: DataPosition = ()  # where a life begins, beyond the log's end perhaps
         self._faults = FaultLetters(self.topic, run, uuid.uuid4().hex, time.monotonic)
         self.send_letter: Callable[[Letter], bool] = lambda _: False
         """Sends a letter to the owner; until the topic is read there is none."""
@@ -79,7 +80,7 @@ class DataStream:
         `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
         """
         self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
-        return Start(self.topic, position, self._collector, lambda: self.over)
+        return Start(self.topic, position, self._collector, lambda: self.over, self.floor)
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""

@@ -165,5 +165,8 @@ class NodeSettings(Settings):
     late_policy: LatePolicySettings = LatePolicySettings.model_validate("queue")
     """The policy for records that wait, because the node was away or because they come faster than rounds. It
     applies on a broker, with slots by count, and depends on the number of waiting records alone."""
+    durability: Literal["machine", "process"] = "machine"
+    """Each round outlives a power cut of the machine, which costs a sync of the disk each; or a kill of the
+    process alone: then a power cut costs up to `horizon` slots. It applies on a broker."""
     predictions: bool = False
     """Write a prediction for each record to the party's own broker."""

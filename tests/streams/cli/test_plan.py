@@ -132,6 +132,17 @@ def test_a_nodes_own_part_may_be_missing(call, mesh):
     assert "b is not here" in facts(call("plan", mesh))["elsewhere"]
 
 
+def test_what_a_power_cut_costs_is_told_where_it_costs_something(call, mesh):
+    assert "durability" not in facts(call("plan", mesh))
+    change(
+        mesh,
+        ("  b: {source: {kind: localisation}}", "  b: {source: {kind: localisation}, durability: process}"),
+    )
+    told = facts(call("plan", mesh))["durability"]
+    assert told.startswith("b: the disk is not synced each round; a power cut costs a node up to ")
+    assert told.endswith(" slots of 1 record, also of records to come, and their charges")
+
+
 def test_without_rounds_the_price_of_one_is_told(call, mesh):
     change(mesh, ("rounds: 40", "rounds: none"), ("size: 1", "size: 4"))
     assert "costs 4 in one round (stream level, sum)" in facts(call("plan", mesh))["epsilon"]

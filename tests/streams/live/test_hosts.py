@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from streams.bus.preflight import PreflightFailed
+from streams.live import hosted_node
 from streams.live.certificates import Certificates
 from streams.live.hosted_node import HostedNode
 from streams.live.node_process import NodeProcess
@@ -13,6 +14,7 @@ from streams.live.serving import Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.runtime.process import Failed
+from streams.state import folder as state_folder
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalLocked, locked
 from tests.streams.live.test_serving import not_ready
@@ -176,3 +178,20 @@ def test_a_node_alone_ends_its_process(file, tmp_path):
     process._prepare()
     with pytest.raises(JournalError), ExitStack() as closing:
         process._each(lambda node: HostedNode.open(node, closing))
+
+
+def test_without_a_boot_id_no_node_may_go_without_syncs(tmp_path, monkeypatch):
+    tree = changed(nodes=["a"], topology={"graph": "complete"})
+    tree["nodes"] = {"a": tree["nodes"]["a"] | {"durability": "process"}}
+    broker = {"servers": "127.0.0.1:1"}
+    tree["brokers"] = {"mesh": broker, "data": broker, "trust_broker": True}
+    file, missing = loaded(tmp_path, tree), tmp_path / "boot_id"
+    monkeypatch.setattr(state_folder, "BOOT_ID", missing)
+    monkeypatch.setattr(hosted_node, "BOOT_ID", missing)
+    with pytest.raises(UsageError) as refused:
+        NodeProcess(file, ["a"], NodeOptions(tmp_path))
+    assert str(refused.value) == (
+        f"nodes.a.durability is process: must be machine here, as {missing} is missing"
+    )
+    missing.write_text("a boot\n")
+    NodeProcess(file, ["a"], NodeOptions(tmp_path))

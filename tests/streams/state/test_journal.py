@@ -315,7 +315,7 @@ def test_a_broken_file_is_an_error_and_nothing_else(tmp_path):
     good = path.read_bytes()
     chance = np.random.Generator(np.random.Philox(7))
     refused = 0
-    for _ in range(120):
+    for _ in range(300):
         broken = bytearray(good)
         at = int(chance.integers(len(good)))
         broken[at : at + 64] = chance.bytes(64)

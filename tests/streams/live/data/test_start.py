@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.machine.slots import CountSlots
+from nodes.machine.slots import Arrival, CountSlots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.bus import OffsetOutOfRange
@@ -36,6 +36,18 @@ def test_it_begins_at_the_position_as_far_as_the_logs_have_it(given, spans, expe
 def test_a_position_beyond_the_end_is_another_topics():
     with pytest.raises(OffsetOutOfRange, match="the position of partition 0 is beyond the log's end"):
         begun(((0, 21),), {0: (3, 20)})
+
+
+def test_a_life_after_a_power_cut_passes_over_records_to_come_up_to_its_floor():
+    collector = SlotCollector(lambda: CountSlots(1), None, None, lambda slot: None, lambda: None)
+    start = Start("data.east", ((0, 21), (1, 4)), collector, floor=((0, 21), (1, 4)))
+    start.begin({0: (3, 20), 1: (0, 9)})
+    assert start.next == {0: 21, 1: 4}
+    collector.add([Arrival(0, offset, 0.0, b"") for offset in range(20, 23)])
+    assert opened(collector.counts).records == 2
+    moved = Start("data.east", ((0, 22),), collector, floor=((0, 21),))
+    with pytest.raises(OffsetOutOfRange):
+        moved.begin({0: (3, 20)})
 
 
 def test_what_goes_from_the_log_later_is_counted_too():
