@@ -22,7 +22,7 @@ from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh.compatibility import Part, by_time, part_of
 from streams.mesh.errors import one_of
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files
 from streams.state.folder import JournalError
@@ -292,6 +292,8 @@ def data_of(
             part["seed"] = getattr(file.mesh, "seed", 0) if seed is None else seed
         if timed and isinstance(source, FileSettings):
             part["time"] = source.record.model_dump(mode="json")["timestamp"]
+    elif isinstance(source, TopicSettings):
+        part["part"] = part_of(source, by_time=timed)
     if topic is not None:
         data = data._replace(topic=topic.name, topic_id=topic.id, cluster=topic.cluster)
     return (data._replace(part=json.dumps(part)),)
@@ -337,7 +339,8 @@ class _Compared:
     def _disjoint(self, mine: Data, its: Data, *, one_run: bool) -> bool:
         """Return whether the two are parts that can share no record."""
         if (mine.topic and mine.topic == its.topic) or (mine.topic_id and mine.topic_id == its.topic_id):
-            return False  # whatever was fed to it
+            part, other_part = _part(mine), _part(its)  # whatever was fed to it
+            return part is not None and other_part is not None and _other_partitions(part, other_part)
         part, other_part = _part(mine), _part(its)
         if part is None or other_part is None or part.overlaps(other_part):
             return False
@@ -371,9 +374,14 @@ def _part(data: Data) -> Part | None:
     values = _setting(data, "part")
     if not isinstance(values, list):
         return None
-    first, every, header, shuffled, rows, split, content = values
-    rows, content = rows and tuple(rows), content and tuple(content)
-    return Part(first, every, header, shuffled, rows, split, content)
+    first, every, header, shuffled, rows, split, content, partitions = values
+    rows, content, partitions = (value and tuple(value) for value in (rows, content, partitions))
+    return Part(first, every, header, shuffled, rows, split, content, partitions)
+
+
+def _other_partitions(part: Part, other: Part) -> bool:
+    """Return whether the two are of one topic, and read no partition both."""
+    return bool(part.partitions and other.partitions) and not part.overlaps(other)
 
 
 def _unchanged(data: Data) -> bool:

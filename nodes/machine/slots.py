@@ -1,8 +1,8 @@
 """Puts records into slots, independent of their content.
 
-`CountSlots` take the next h records by offset, from one partition; `nodes.machine.time_slots` has slots by
-time. The shell adds records as they arrive, and asks `ready`. A slot by count that is taken before it is
-ready (`slot_timeout`) is empty: its records wait.
+`CountSlots` take the next h records by offset, from one partition; `nodes.machine.partition_slots` has
+those from several, `nodes.machine.time_slots` slots by time. The shell adds records as they arrive, and
+asks `ready`. A slot by count that is taken before it is ready (`slot_timeout`) is empty: its records wait.
 """
 
 import math
@@ -76,7 +76,7 @@ class CountSlots(Generic[T]):
     """Slots of `size` records by offset."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self.size = size
         self._round = 0
         self._waiting: deque[Arrival[T]] = deque()
         self._next: DataPosition = ()
@@ -86,9 +86,9 @@ class CountSlots(Generic[T]):
         self._round = round
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
-        """Add the next record. Raises ValueError for a second partition."""
+        """Add the next record. Raises ValueError for a second partition: `PartitionSlots` take several."""
         if arrival.partition != 0:
-            raise ValueError(f"partition {arrival.partition}: slots by count need a topic of one partition")
+            raise ValueError(f"partition {arrival.partition}: these slots take partition 0 alone")
         self._waiting.append(arrival)
 
     def extend(self, arrivals: Sequence[Arrival[T]]) -> None:
@@ -98,7 +98,7 @@ class CountSlots(Generic[T]):
     @property
     def missing(self) -> int:
         """The number of records until the slot is full."""
-        return max(0, self._size - len(self._waiting))
+        return max(0, self.size - len(self._waiting))
 
     def behind(self, now: float) -> bool:  # noqa: ARG002 # as `ready`
         """Return False: `waiting` alone limits how many wait."""
@@ -106,7 +106,7 @@ class CountSlots(Generic[T]):
 
     def ready(self, now: float) -> bool:  # noqa: ARG002 # the same interface as slots by time
         """Return whether `size` records are there."""
-        return len(self._waiting) >= self._size
+        return len(self._waiting) >= self.size
 
     @property
     def over_at(self) -> float:
@@ -120,10 +120,10 @@ class CountSlots(Generic[T]):
 
     def take(self) -> ClosedSlot[T]:
         """Close the slot: full, or empty if fewer than `size` records are there (they wait)."""
-        if len(self._waiting) < self._size:
+        if len(self._waiting) < self.size:
             position = ((0, self._waiting[0].offset),) if self._waiting else self._next
             return ClosedSlot(self._round, (), position)
-        arrivals = [self._waiting.popleft() for _ in range(self._size)]
+        arrivals = [self._waiting.popleft() for _ in range(self.size)]
         self._next = ((0, arrivals[-1].offset + 1),)
         values = tuple([arrival.value for arrival in arrivals])
         return ClosedSlot(self._round, values, self._next, places=places(arrivals))

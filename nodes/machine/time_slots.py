@@ -51,7 +51,7 @@ class TimeSlots(Generic[T]):
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
         """Keep a record for its slot; drop it if that is closed, too far ahead, or full of earlier ones."""
-        self._next[arrival.partition] = max(self._next.get(arrival.partition, 0), arrival.offset + 1)
+        self.pass_by(arrival.partition, arrival.offset)
         number = self.round_of(arrival.timestamp)
         if number < max(self._round, 1) or self._passed_over(number, now):
             self._late += 1
@@ -63,6 +63,10 @@ class TimeSlots(Generic[T]):
             if len(slot) > self._size:
                 slot.pop()
                 self._overfull += 1
+
+    def pass_by(self, partition: int, offset: int) -> None:
+        """Leave out what is no record, at that place."""
+        self._next[partition] = max(self._next.get(partition, 0), offset + 1)
 
     def ready(self, now: float) -> bool:
         """Return whether the slot's end and the grace are over."""

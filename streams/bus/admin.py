@@ -159,15 +159,15 @@ def _is_fenced(answer: dict[str, Any]) -> bool:
     return answer["error_code"] == REPLICATION and "fenced" in (answer.get("error_message") or "")
 
 
-def differences(spec: TopicSpec, topic: TopicDescription, *, by_time: bool) -> list[str]:
+def differences(spec: TopicSpec, topic: TopicDescription, *, partitioned: bool) -> list[str]:
     """Return how an existing topic differs from its spec; more room than specified is no difference.
 
-    For the party's own stream only differences that change the data count: partitions and compaction.
+    For the party's own stream only differences that change the data count: compaction, and partitions unless
+    it may be `partitioned`.
     """
     lines = []
-    if topic.partitions != 1 and not (spec.owned and by_time):
-        reason = "slots by count need one" if spec.owned else "must have one"
-        lines.append(f"has {topic.partitions} partitions: {reason}")
+    if topic.partitions != 1 and not (spec.owned and partitioned):
+        lines.append(f"has {topic.partitions} partitions: must have one")
     for key, value in spec.configs.items():
         right, words = _RULES[key]
         if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it

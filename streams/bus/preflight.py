@@ -56,6 +56,17 @@ def check_clusters(
         if clusters[node_brokers.mesh] == clusters[node_brokers.data] and not node_brokers.trust_broker:
             words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
             lines += file.refuse((*path, "trust_broker"), words).lines
+        records_cluster = clusters.get(file.records_broker(name))
+        has_own_broker = file.records_broker(name) != node_brokers.data
+        if (
+            has_own_broker
+            and records_cluster == clusters[node_brokers.mesh]
+            and not node_brokers.trust_broker
+        ):
+            words = (
+                "the records are on the mesh broker's cluster: needs trust_broker: true, or another broker"
+            )
+            lines += file.refuse((file.part, name, "source", "broker"), words).lines
     if lines:
         raise MeshFileError(lines)
 
@@ -67,13 +78,15 @@ def preflight(
     several: Collection[str] = (),
     user: str | None = None,
     specs: Iterable[TopicSpec] = (),
+    uncompacted: Collection[str] = (),
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
     than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
     must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
-    with all failures, Unreachable.
+    with all failures, Unreachable. `uncompacted`: topics of records, from which a later record must remove
+    none; looked at likewise.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -104,6 +117,7 @@ def preflight(
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
     wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
+    wrong += _compacted(client, [topic for topic in uncompacted if topic in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
         denied[-1] = f"{denied[-1]} ({given_by(user)})"
@@ -149,6 +163,23 @@ def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
         lines = specs_by_name[resource.name].unbounded(configs)
         wrong += [f"{resource.name}: {line}: run mirrormesh provision" for line in lines]
     return wrong
+
+
+def _compacted(client: AdminClient, topics: Sequence[str]) -> list[str]:
+    """Return a line for each of these topics that is compacted."""
+    if not topics:
+        return []
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+    answers = client.describe_configs(resources, request_timeout=PATIENCE).items()
+    policies = {
+        resource.name: _answer(future, resource.name)["cleanup.policy"].value for resource, future in answers
+    }
+    text = "must be delete, as a later record with its key would remove one that is not read yet"
+    return [
+        f"{topic}: cleanup.policy is {policy}: {text}"
+        for topic, policy in policies.items()
+        if "compact" in policy
+    ]
 
 
 def _answer(future: "Future[Any]", subject: str) -> Any:

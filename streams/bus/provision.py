@@ -63,14 +63,16 @@ class _Topics:
         }
         return {spec: lines for spec, lines in lines_by_spec.items() if lines}
 
-    def differences(self, *, by_time: bool) -> list[str]:
+    def differences(self, *, partitioned: bool) -> list[str]:
         unbounded = self.unbounded
         named_lines = []
         for spec in self.specs:
             topic = self.there.get(spec.name)
             if topic is not None:
                 mended = replace(topic, configs=topic.configs | (spec.bounds if spec in unbounded else {}))
-                named_lines += [(spec.name, text) for text in differences(spec, mended, by_time=by_time)]
+                named_lines += [
+                    (spec.name, text) for text in differences(spec, mended, partitioned=partitioned)
+                ]
         return [self.line(name, text) for name, text in named_lines]
 
     def line(self, name: str, text: str) -> str:
@@ -96,7 +98,7 @@ def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None)
         if only is None:
             check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
         topic_sides = list(_topics(file, labelled_brokers, admins))
-        wrong = [line for side in topic_sides for line in side.differences(by_time=file.is_partitioned)]
+        wrong = [line for side in topic_sides for line in side.differences(partitioned=file.is_partitioned)]
         if wrong:
             raise Differs(wrong)
         return tuple(_done(side, dry_run=dry_run) for side in topic_sides)

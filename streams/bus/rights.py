@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
@@ -199,9 +200,19 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
 
 
 def node_on_data(topics: DataTopics, run: str | None = None) -> Access:
-    """Return a node's rights on its party's own broker, with those of a run on its consumer group."""
+    """Return a node's rights on its party's own broker, with those of a run on its consumer group.
+
+    A topic that others made may be elsewhere, and it is theirs to let a node read it.
+    """
     written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
+    if topics.source is not None:
+        return Access((topics.spends,), written)
     return Access((topics.records, topics.spends), written, () if run is None else (topics.group(run),))
+
+
+def on_existing_topic(topics: DataTopics) -> Access:
+    """Return a node's rights on the topic of its records that others made, on whichever broker."""
+    return Access((topics.records,), ())
 
 
 def feeder(topics: DataTopics) -> Access:
@@ -250,19 +261,23 @@ def mesh_users(mesh: Mesh) -> tuple[User, ...]:
     return (*users, User(auditor_user(name), ("auditor",), (read_all,), limits))
 
 
-def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
+def data_users(
+    mesh: Mesh, nodes: Iterable[str], sources: Mapping[str, str | None] = MappingProxyType({})
+) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes.
 
-    None has a quota: the broker is the party's own.
+    `sources`: the topics of those that others made, which have no feeder. None has a quota: the broker is the
+    party's own.
     """
     users = []
     for user, user_nodes in _nodes_of(mesh, nodes).items():
-        topics = {node: DataTopics(mesh.settings.name, node) for node in user_nodes}
+        topics = {node: DataTopics(mesh.settings.name, node, sources.get(node)) for node in user_nodes}
         work = [node_on_data(topics[node], mesh.settings.run) for node in user_nodes]
         users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
         users += [
             User(feeder_user(node), (f"feeder of {node}",), rules([feeder(topics[node])]), None)
             for node in user_nodes
+            if topics[node].source is None
         ]
     return tuple(users)
 
@@ -341,10 +356,20 @@ class Scope:
     groups: re.Pattern[str] | None = None
 
     @classmethod
-    def of(cls, mesh: str, nodes: Iterable[str], *, shared: bool) -> "Scope":
-        """Return that of a data broker of these nodes, which is the mesh broker too where it is `shared`."""
+    def of(
+        cls,
+        mesh: str,
+        nodes: Iterable[str],
+        sources: Mapping[str, str | None] = MappingProxyType({}),
+        *,
+        shared: bool,
+    ) -> "Scope":
+        """Return that of a data broker of these nodes, which is the mesh broker too where it is `shared`.
+
+        `sources`: the topics of their records that others made.
+        """
         nodes = tuple(nodes)
-        owned_names = {name for node in nodes for name in DataTopics(mesh, node).all}
+        owned_names = {name for node in nodes for name in DataTopics(mesh, node, sources.get(node)).all}
         groups = re.compile(rf"{re.escape(mesh)}\.{ID_PATTERN}\.({'|'.join(nodes)})")
         return cls(f"{mesh}." if shared else None, frozenset(owned_names), groups if nodes else None)
 
@@ -460,4 +485,4 @@ def shared_users_of(file: MeshFile) -> tuple[User, ...]:
 
 def data_users_of(file: MeshFile, nodes: Iterable[str]) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes."""
-    return data_users(file.resolved, nodes)
+    return data_users(file.resolved, nodes, file.sources(nodes))

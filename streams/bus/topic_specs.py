@@ -144,13 +144,16 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     return tuple(specs)
 
 
-def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
-    """Return the topics of a party's own broker. They outlive runs, so a later run may need more room."""
-    topics, retained_rounds = DataTopics(mesh.name, node), 4 * mesh.horizon
+def data_specs(mesh: MeshSettings, node: str, source: str | None = None) -> tuple[TopicSpec, ...]:
+    """Return the topics of a party's own broker: all but that of the records if others made it, `source`.
+
+    They outlive runs, so a later run may need more room.
+    """
+    topics, retained_rounds = DataTopics(mesh.name, node, source), 4 * mesh.horizon
     record = LONGEST_LINE + OVERHEAD
     decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
-        records_spec(topics),
+        *((records_spec(topics),) if topics.source is None else ()),
         letters_spec(topics.dead_letters, "data-deadletter", record),
         TopicSpec(
             topics.predictions, "predictions", max(retained_rounds * mesh.slots.size * OVERHEAD, 16 * MIB)
@@ -191,4 +194,8 @@ def edges(graph: Graph) -> Iterable[tuple[str, str]]:
 
 def topics_of(file: MeshFile, name: str | None) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker (None), or of a node's data broker."""
-    return mesh_specs(file.resolved) if name is None else data_specs(file.mesh, name)
+    return (
+        mesh_specs(file.resolved)
+        if name is None
+        else data_specs(file.mesh, name, file.data_topics(name).source)
+    )

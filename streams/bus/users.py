@@ -297,7 +297,7 @@ class _Broker:
 
     def wanted(self, file: AnyFile) -> DesiredUsers:
         users = (*(shared_users(file) if self.mesh else ()), *file.kind.data_users(file, self.nodes))
-        scope = Scope.of(file.mesh.name, self.nodes, shared=self.mesh)
+        scope = Scope.of(file.mesh.name, self.nodes, file.sources(self.nodes), shared=self.mesh)
         return DesiredUsers(merged(users), scope, tls=self.settings.security == "tls")
 
 

@@ -22,6 +22,7 @@ from streams.mesh.settings.node import (
     LocalisationSettings,
     NodeSettings,
     OwnSourceSettings,
+    TopicSettings,
 )
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.records.decoder import SchemaDecoder
@@ -155,7 +156,8 @@ def _unreadable(file: MeshFile, name: str) -> Iterable[str]:
     if path is not None and Path(path).is_fifo():
         return file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines
     try:
-        if path is None and "path" in type(part.source).model_fields:  # others write its topic
+        is_topic = isinstance(part.source, TopicSettings)
+        if is_topic or (path is None and "path" in type(part.source).model_fields):  # others write its topic
             decoder(file, name)
         else:
             _look_at(replace(file, nodes={name: _in_order(part)}), name)

@@ -98,6 +98,8 @@ class DataTopics:
 
     mesh: str
     node: str
+    source: str | None = None
+    """The topic of its records, if others made it."""
 
     def __post_init__(self) -> None:
         if self.mesh in DATA_KINDS:
@@ -107,7 +109,7 @@ class DataTopics:
     @property
     def records(self) -> str:
         """The node's stream of records: private."""
-        return _joined("data", self.mesh, self.node)
+        return self.source or _joined("data", self.mesh, self.node)
 
     @property
     def dead_letters(self) -> str:
@@ -135,8 +137,9 @@ class DataTopics:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All of them."""
-        return self.records, self.dead_letters, self.predictions, self.decisions, self.spends
+        """All of them but one that others made."""
+        records = (self.records,) if self.source is None else ()
+        return *records, self.dead_letters, self.predictions, self.decisions, self.spends
 
 
 @lru_cache(maxsize=65536)

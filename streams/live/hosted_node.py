@@ -182,7 +182,13 @@ class HostedNode:
                 raise UsageError(text)
             self._bounds = Bounds(self.mesh.horizon, slots.size, self._learner.ledger)
         self.data = DataStream(
-            file.data_topics(name), file.mesh.run, self._made.mesh.slots, self._decoder, timeout, late
+            file.data_topics(name),
+            file.mesh.run,
+            self._made.mesh.slots,
+            self._decoder,
+            timeout,
+            late,
+            file.existing_topic(name),
         )
 
     def open(self, closing: ExitStack) -> None:

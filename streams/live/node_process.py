@@ -24,7 +24,7 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import PreflightFailed, check_clusters, preflight
-from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh
+from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh, on_existing_topic
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
@@ -35,7 +35,7 @@ from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.runtime.actions import COMMITS, Loop, ProcessWorld
 from streams.runtime.kafka import in_a_thread, opened, reached
 from streams.runtime.process import (
@@ -63,6 +63,7 @@ def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
     brokers = {name: file.brokers(name) for name in names}
     addresses = {
         file.mesh_broker,
+        *map(file.records_broker, names),
         *(broker for node_brokers in brokers.values() for broker in (node_brokers.mesh, node_brokers.data)),
     }
     check_clusters(file, brokers, {broker: reached(broker, stop) for broker in addresses})
@@ -109,7 +110,7 @@ def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -
 def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predictions:
     source = file.own(node).source
     classes: tuple[str, ...] = ()
-    if file.mesh.loss_of(node).softmax is not None and isinstance(source, FileSettings):
+    if file.mesh.loss_of(node).softmax is not None and isinstance(source, FileSettings | TopicSettings):
         classes = source.record.label.classes or ()
     learner = file.resolved.node(node).learner
     return Predictions(bus, topic, file.mesh.run, learner.loss, classes, learner.algorithm.observed)
@@ -119,7 +120,7 @@ def _data_bus(
     file: MeshFile, topics: Mapping[str, str], closing: ExitStack, *, paced: bool = False
 ) -> KafkaBus:
     """Open a topic of each node."""
-    specs = {name: data_specs(file.mesh, name) for name in topics}
+    specs = {name: data_specs(file.mesh, name, file.data_topics(name).source) for name in topics}
     largest = {spec.name: spec.largest for topic_specs in specs.values() for spec in topic_specs}
     broker = file.brokers(next(iter(topics))).data
     bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced)
@@ -175,7 +176,10 @@ class NodeProcess:
                 lambda nodes: open_mesh(self._file, names_of(nodes), closing),
                 lambda nodes: check_mesh(self._file, names_of(nodes)),
             )
-            spends = ask(lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes]))
+            records_broker = self._file.records_broker(self._names[0])
+            spends = ask(
+                lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes], records_broker)
+            )
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)
@@ -250,17 +254,23 @@ class NodeProcess:
             raise
 
     def _check_data(self, nodes: Sequence[HostedNode]) -> None:
-        """Check the data broker's topics and rights. Raises PreflightFailed, BusError, JournalError.
+        """Check topics and rights on the data broker, and where others made topics of records.
 
-        Slots by count need one partition.
+        Raises PreflightFailed, BusError, JournalError.
         """
         topics = {node.name: self._file.data_topics(node.name) for node in nodes}
         access = access_of_all(
             node_on_data(own_topics, self._file.mesh.run) for own_topics in topics.values()
         )
         positions = {topics[node.name].records: node.data_positions() for node in nodes}
-        by_time = set(positions) if self._file.mesh.slots.by == "time" else set()
-        outside = preflight(self._brokers.data, access, positions, several=by_time)
+        made_here = {name: at for name, at in positions.items() if name in access.topics}
+        outside = preflight(self._brokers.data, access, made_here, several=positions)
+        if existing := [own_topics for own_topics in topics.values() if own_topics.source is not None]:
+            reading = access_of_all(map(on_existing_topic, existing))
+            existing_positions = {name: at for name, at in positions.items() if name not in made_here}
+            broker = self._file.records_broker(self._names[0])
+            names = [own_topics.records for own_topics in existing]
+            outside += preflight(broker, reading, existing_positions, several=positions, uncompacted=names)
         for node in nodes:
             node.check_outside(outside)
 
@@ -298,7 +308,13 @@ class NodeProcess:
             node.show_refused(certificates)
         host = Host([node.runner for node in self._nodes], bus)
         streams = [node.data for node in self._nodes]
-        data = DataStreams(self._brokers.data, streams, state=options.state, web=options.web)
+        data = DataStreams(
+            file.records_broker(self._names[0]),
+            streams,
+            letters=self._brokers.data,
+            state=options.state,
+            web=options.web,
+        )
         alive = liveness(loop, host, data, min(file.own(name).liveness for name in names), self._log)
         metrics = {node.name: node.metrics for node in (*self._nodes, *self._refused)}
         endpoints.show(metrics, alive.stalled, certificates, self._ended)
@@ -351,6 +367,9 @@ class NodeProcess:
             else:
                 topics = self._file.data_topics(node.name)
                 preflight(self._brokers.data, node_on_data(topics), {}, several=[topics.records])
+                if topics.source is not None:
+                    broker = self._file.records_broker(node.name)
+                    preflight(broker, on_existing_topic(topics), {}, several=[topics.records])
                 check_mesh(self._file, [node.name])
         except (JournalError, BusError):
             return False
@@ -412,6 +431,10 @@ def check_shared(file: MeshFile, names: Sequence[str]) -> None:
                 raise UsageError(
                     f"{names[0]} and {name} have different brokers.{side}: each needs a process of its own"
                 )
+        if file.records_broker(name) != file.records_broker(names[0]):
+            raise UsageError(
+                f"{names[0]} and {name} have records on different brokers: each needs a process of its own"
+            )
 
 
 def logger(names: Sequence[str]) -> logging.Logger:

@@ -164,7 +164,7 @@ class NodeSpend(_LifeRecord):
         if self.options.reuse != "end":
             return ()
         topic = self.file.data_topics(self.node).records
-        with closing(Logs(self.file.brokers(self.node).data, committed=True)) as logs:
+        with closing(Logs(self.file.records_broker(self.node), committed=True)) as logs:
             count = logs.partitions([topic])[topic]
             return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))
 

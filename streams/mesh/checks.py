@@ -15,6 +15,7 @@ from streams.mesh.compatibility import (
     by_time,
     label_problems,
     loss_at,
+    part_of,
     sparse_problems,
     untimed_problems,
     width_problems,
@@ -28,6 +29,7 @@ from streams.mesh.settings.node import (
     LocalisationSettings,
     NodeSettings,
     OwnSourceSettings,
+    TopicSettings,
 )
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from topology.scheduler import heartbeat_period
@@ -103,6 +105,8 @@ def own_problems(
             wrong += _localisation_problems(file, mesh, name)
         elif isinstance(part.source, OwnSourceSettings):
             wrong += untimed_problems(file, mesh)
+        elif isinstance(part.source, TopicSettings):
+            wrong += _schema_problems(file, path, mesh, part.source)
         elif part.source is not None:
             wrong += file_problems(file, path, mesh, part.source)
             reading += [name] if part.source.path == "-" else []
@@ -111,6 +115,23 @@ def own_problems(
         wrong.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
         wrong += file_problems(file, ("held_out",), mesh, held_out)
+    return wrong + _shared_topics(file, nodes)
+
+
+def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem]:
+    """Return the mistake of each node that reads what another one reads: its records would count twice."""
+    wrong, readers = list[Problem](), list[tuple[str, TopicSettings, object]]()
+    for name, part in nodes.items():
+        source = part.source
+        if not isinstance(source, TopicSettings):
+            continue
+        broker = source.broker or getattr(part.brokers, "data", None)  # None: that of the file
+        for other_name, other_source, other_broker in readers:
+            parts = part_of(source, by_time=False), part_of(other_source, by_time=False)
+            if (source.topic, broker) == (other_source.topic, other_broker) and parts[0].overlaps(parts[1]):
+                text = f"node {other_name} reads it too: their partitions must differ"
+                wrong.append(Problem(file, ("nodes", name, "source", "topic"), text, source.topic))
+        readers.append((name, source, broker))
     return wrong
 
 
@@ -158,16 +179,18 @@ def file_problems(
     return wrong + _schema_problems(file, path, mesh, source)
 
 
-def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings) -> list[Problem]:
+def _schema_problems(
+    file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings | TopicSettings
+) -> list[Problem]:
     wrong = []
-    schema, path = source.record, (*path, "schema")
+    schema, path, has_times = source.record, (*path, "schema"), isinstance(source, TopicSettings)
     wrong += width_problems(file, path, mesh, schema.width)
     wrong += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
         named = f"names {len(schema.truth)} columns"
         wrong.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
-    if by_time(mesh) and schema.timestamp is None and path[0] == "nodes":
+    if by_time(mesh) and schema.timestamp is None and path[0] == "nodes" and not has_times:
         wrong.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return wrong
 

@@ -9,7 +9,7 @@ from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, SourceSettings
+from streams.mesh.settings.node import FileSettings, SourceSettings, TopicSettings
 from streams.mesh.settings.schema import CsrSettings, LabelSettings, LibsvmSettings, SparseSettings
 
 # Checks that a source's features and labels fit the mesh.
@@ -120,6 +120,8 @@ class Part(NamedTuple):
 
     By their content they are those that `takes` chooses. `content`: what makes records of one file the
     same bytes, their kind and, where rows are spelt out, their columns.
+
+    `partitions`: of a topic; None: all.
     """
 
     first: int = 0
@@ -129,12 +131,15 @@ class Part(NamedTuple):
     rows: tuple[int, int] | None = None
     split: int | None = None
     content: tuple[str, ...] | None = None
+    partitions: tuple[int, ...] | None = None
 
     def overlaps(self, other: "Part") -> bool:
         """Return whether some record of one file may be in both; False only if none can be."""
         if self.rows and other.rows and (self.rows[0] >= other.rows[1] or other.rows[0] >= self.rows[1]):
             return False
         if self.split is not None and other.split is not None and self.split != other.split:
+            return False
+        if self.partitions and other.partitions and not set(self.partitions) & set(other.partitions):
             return False
         if self.content is not None or other.content is not None:
             alike = (self.content, self.every) == (other.content, other.every)
@@ -147,7 +152,9 @@ class Part(NamedTuple):
 
 
 def part_of(source: SourceSettings | None, *, by_time: bool) -> Part:
-    """Return the part of its file that a source takes; of a source that is no file: all of it."""
+    """Return the part of its file or topic that a source takes; of another source: all of it."""
+    if isinstance(source, TopicSettings):
+        return Part(partitions=source.partitions)
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return Part()
     rows, split = (source.rows, source.split) if isinstance(source, CsrSettings) else (None, None)

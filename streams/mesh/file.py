@@ -15,6 +15,7 @@ from typing import ClassVar
 from nodes.accounting.guarantee import Guarantee
 from nodes.machine.time_slots import TimeSlots
 from streams.codec.envelope import Envelope, SignedEnvelope
+from streams.codec.topics import DataTopics
 from streams.mesh import checks
 from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
 from streams.mesh.compatibility import width_problems
@@ -25,7 +26,7 @@ from streams.mesh.plugins import NO_CODE, Code, OwnSource
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings, TopicSettings
 from streams.mesh.settings.schema import SparseSettings
 
 __all__ = [
@@ -84,8 +85,26 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether a topic of records may have more than one partition: with slots by time."""
-        return self.mesh.slots.by == "time"
+        """Whether a topic of records may have more than one partition: always."""
+        return True
+
+    def data_topics(self, name: str) -> DataTopics:
+        """Return the node's topics. Its records may be on one that others made."""
+        source = self.existing_topic(name)
+        return DataTopics(self.mesh.name, name, None if source is None else source.topic)
+
+    def existing_topic(self, node: str) -> TopicSettings | None:
+        """Return the node's source if it is a topic that others made, as far as its own part is here."""
+        part = self.nodes.get(node)
+        return part.source if part is not None and isinstance(part.source, TopicSettings) else None
+
+    def records_broker(self, node: str) -> BrokerSettings:
+        """Return the broker with the node's records: its data broker, unless its source names another.
+
+        Raises MeshFileError if there is none.
+        """
+        source = self.existing_topic(node)
+        return self.brokers(node).data if source is None or source.broker is None else source.broker
 
     @property
     def with_own_loss(self) -> list[str]:

@@ -87,8 +87,19 @@ class OwnParts(Generic[P]):
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
     def data_topics(self, name: str) -> DataTopics:
-        """Return the topics on the own broker of one. Raises ValueError for a bad id."""
+        """Return the topics on the own broker of one. Raises ValueError for a bad id.
+
+        Its records may be on a topic that others made: who has no own part of it here does not know that.
+        """
         return DataTopics(self.mesh.name, name)
+
+    def records_broker(self, name: str) -> BrokerSettings:
+        """Return the broker with the records of one. Raises MeshFileError if there is none."""
+        return self.brokers(name).data
+
+    def sources(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the topic of the records of each, if others made it."""
+        return {name: self.data_topics(name).source for name in names}
 
     def own(self, name: str) -> P:
         """Return the own part of one. Raises MeshFileError if it is not here, or the name is unknown."""

@@ -294,7 +294,11 @@ class PrivateMetric(Enum):
     )
     EMPTY = Metric("empty_slots_total", "counter", "slots", "Slots without a record.")
     DROPPED = Metric(
-        "dropped_records_total", "counter", "records", "Records that entered no slot.", ("reason",)
+        "dropped_records_total",
+        "counter",
+        "records",
+        "Records that entered no slot, and messages that hold no record.",
+        ("reason",),
     )
     DATA_WAIT = Metric(
         "data_wait_seconds_total",

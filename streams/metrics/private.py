@@ -23,6 +23,7 @@ from nodes.regret import LocalRegret
 from nodes.values import Decision, FloatArray, Observations
 from streams.metrics.catalogue import PREFIX, PrivateMetric
 from streams.metrics.registry import PrivateRegistry
+from streams.records.faults import NotARecord
 
 
 @dataclass(slots=True)
@@ -30,7 +31,8 @@ class DataCounts:
     """Counts since the process started.
 
     `lost`: records that had left the log before they were read, at most: the broker tells their offsets
-    alone, and offsets may have no record. `skipped`: those that a late policy has passed over.
+    alone, and offsets may have no record. `skipped`: those that a late policy has passed over. `tombstones`
+    and `left_out`: messages that are no record, which are not malformed.
     """
 
     records: int = 0
@@ -41,6 +43,15 @@ class DataCounts:
     lost: int = 0
     early: int = 0
     skipped: int = 0
+    tombstones: int = 0
+    left_out: int = 0
+
+    def leave_out(self, reason: NotARecord, messages: int) -> None:
+        """Count messages that are no record."""
+        if reason is NotARecord.TOMBSTONE:
+            self.tombstones += messages
+        else:
+            self.left_out += messages
 
     def close(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
         """Count a slot and its records."""
@@ -92,7 +103,6 @@ class PrivateFigures:
         self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right one
         self._errors: deque[tuple[float, float]] = deque(maxlen=MOST_ERRORS)  # (when, tracking error)
         self._records = registry.counter(PrivateMetric.RECORDS)
-        self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
         self._broken = registry.counter(PrivateMetric.BROKEN)
         self._empty = registry.counter(PrivateMetric.EMPTY)
@@ -110,10 +120,11 @@ class PrivateFigures:
             for percent in (50, 95):
                 registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, percent / 100), str(percent))
             registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
+        registry.total(PrivateMetric.MALFORMED, lambda: disclosed_to_owner(counts()).malformed)
         registry.total(PrivateMetric.FAILED, lambda: sum(failures(learner.loss).values()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
-        for reason in ("late", "early", "overfull", "lost", "skipped"):
+        for reason in ("late", "early", "overfull", "lost", "skipped", "tombstones", "left_out"):
             registry.total(PrivateMetric.DROPPED, partial(_dropped, counts, reason), reason)
         registry.collected.register(_Process(registry.labels))
 
@@ -144,7 +155,6 @@ class PrivateFigures:
         present = disclosed_to_owner(report.observations).present
         if present.size:
             self._records.total += present.size
-            self._malformed.total += present.size - int(np.count_nonzero(present))
         else:
             self._empty.total += 1
         self._clipped.total += disclosed_to_owner(report.clipped)

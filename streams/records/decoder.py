@@ -24,6 +24,7 @@ from streams.records.faults import (
     MISSING,
     NO_TIME,
     Fault,
+    NotARecord,
     csv_fault,
     feature_fault,
     json_fault,
@@ -62,6 +63,10 @@ class CsvFields:
         if row is None or len(row) != len(self._columns):
             return None
         return dict(zip(self._columns, row, strict=True))
+
+    def fault(self, value: bytes) -> str:
+        """Return why a line has no fields."""
+        return csv_fault(value)
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many lines; None if one of them is odd."""
@@ -135,7 +140,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._blocks = [(name, block(name, column)) for name, column in schema.features.items()]
         self._labels = labels_block(schema.label)
-        self._columns_of = fields.columns if isinstance(fields, CsvFields) else json_columns
+        self._columns_of: BatchColumns = getattr(fields, "columns", json_columns)
+        self._no_record: Callable[[bytes], NotARecord | None] = getattr(fields, "no_record", lambda _: None)
         self._tail = [1.0] if schema.intercept else []
         self._norm, self._time = schema.norm, schema.timestamp
         self.truth_columns = schema.truth or ()
@@ -192,6 +198,15 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return [self.parts(value) for value in values]
         features, labels = arrays
         return list(zip(features, [None] * len(values) if labels is None else labels.tolist(), strict=True))
+
+    @property
+    def timed(self) -> bool:
+        """Whether records hold their own time."""
+        return self._time is not None
+
+    def no_record(self, value: bytes) -> NotARecord | None:
+        """Return why a message is none, by its owner's settings; None if it may hold one, or is too long."""
+        return self._total(self._no_record, value)
 
     def text(self, value: bytes, column: str) -> str | None:
         """Return what the record holds in a column, as text; None if it holds no single value there."""
@@ -256,7 +271,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return None if kind is None else Fault(self._time, kind)
 
     def _unsplit(self, value: bytes) -> Fault:
-        return Fault(None, json_fault(value) if self._fields is json_fields else csv_fault(value))
+        return Fault(None, getattr(self._fields, "fault", json_fault)(value))
 
     def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None

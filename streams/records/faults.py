@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -26,6 +27,13 @@ class Fault(NamedTuple):
     def __str__(self) -> str:
         """Return `amount: not a number`."""
         return self.kind if self.column is None else f"{self.column}: {self.kind}"
+
+
+class NotARecord(Enum):
+    """Why a message of a topic holds no record, by its owner's own settings: no fault."""
+
+    TOMBSTONE = "a tombstone"
+    LEFT_OUT = "left out by where"
 
 
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"

@@ -3,10 +3,13 @@
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from nodes.machine.journal import DataPosition
+from nodes.machine.partition_slots import PartitionSlots
 from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
+from nodes.machine.time_slots import TimeSlots
 
 _PARTITION = attrgetter("partition")
 
@@ -20,20 +23,35 @@ class ReplaySlots:
 
     def __init__(self, slots: Callable[[], Slots[bytes]]) -> None:
         self._new_slots, self._slots = slots, slots()
-        self._kept: deque[Arrival[bytes]] = deque()
+        self._kept: dict[int, deque[Arrival[bytes]]] = {}
         self._position: DataPosition | None = None  # where the open slot starts, or else the next one
+        self._round = 0
+        self._log: dict[int, int] | None = None  # where the reading of several partitions began
         self.next: dict[int, int] = {}
         self.by_count = isinstance(self._slots, CountSlots)
 
     @property
     def missing(self) -> int:
-        """By count: the number of records until the slot is full."""
+        """By count, of one partition: the number of records until the slot is full."""
         return self._slots.missing if isinstance(self._slots, CountSlots) else 0
+
+    @property
+    def several(self) -> PartitionSlots[bytes] | None:
+        """The slots by count of several partitions; None: of one, or by time."""
+        return self._slots if isinstance(self._slots, PartitionSlots) else None
 
     @property
     def waiting(self) -> int:
         """The number of waiting records."""
         return self._slots.waiting
+
+    def begin(self, offsets: Mapping[int, int]) -> None:
+        """Skip all records below these offsets, of all partitions there are."""
+        self.skip_ahead(offsets)
+        if self.by_count and offsets.keys() != {0}:
+            self._log = dict(offsets)
+            self._slots = self._anew()
+            self._slots.open(self._round)
 
     def skip_ahead(self, positions: Mapping[int, int]) -> None:
         """Skip all records below these offsets."""
@@ -46,7 +64,15 @@ class ReplaySlots:
         self._slots.add(arrival, now)
         self.next[arrival.partition] = arrival.offset + 1
         if self.by_count:
-            self._kept.append(arrival)
+            self._kept.setdefault(arrival.partition, deque()).append(arrival)
+        return True
+
+    def pass_by(self, arrival: Arrival[bytes]) -> bool:
+        """Leave out what is no record, with slots by time; return False if it is not needed."""
+        if arrival.offset < self.next.get(arrival.partition, 0) or not isinstance(self._slots, TimeSlots):
+            return False
+        self._slots.pass_by(arrival.partition, arrival.offset)
+        self.next[arrival.partition] = arrival.offset + 1
         return True
 
     def add_all(self, arrivals: Sequence[Arrival[bytes]], now: float = math.inf) -> int:
@@ -57,23 +83,32 @@ class ReplaySlots:
         if not isinstance(slots, CountSlots) or not needed or any(map(_PARTITION, arrivals)):
             return sum(self.add(arrival, now) for arrival in arrivals)
         slots.extend(arrivals)
-        self._kept.extend(arrivals)
+        self._kept.setdefault(0, deque()).extend(arrivals)
         self.next[0] = arrivals[-1].offset + 1
         return len(arrivals)
 
     def open(self, round: int, position: DataPosition) -> None:
         """Open the slot of that round at that position."""
         self.skip_ahead(dict(position))
+        is_other_place = position != self._position
+        self._position, self._round = position, round
         if self.by_count:
-            first = dict(position).get(0, 0)
-            while self._kept and self._kept[0].offset < first:
-                self._kept.popleft()
-            if position != self._position:
-                self._slots = self._new_slots()
-                for arrival in self._kept:
+            firsts = dict(position)
+            for part, records in self._kept.items():
+                while records and records[0].offset < firsts.get(part, 0):
+                    records.popleft()
+            if is_other_place:
+                self._slots = self._anew()
+                for arrival in chain.from_iterable(self._kept.values()):
                     self._slots.add(arrival)
-        self._position = position
         self._slots.open(round)
+
+    def _anew(self) -> Slots[bytes]:
+        """Return slots without a record, that begin at the position."""
+        slots = self._new_slots()
+        if self._log is None or not isinstance(slots, CountSlots):
+            return slots
+        return PartitionSlots(slots.size, self._log | dict(self._position or ()))
 
     def behind(self, now: float) -> bool:
         """Return whether records must wait outside until a slot is opened; `now` in seconds."""

@@ -19,6 +19,7 @@ from streams.mesh.settings.node import (
     HeldOutSettings,
     LocalisationSettings,
     OwnSourceSettings,
+    TopicSettings,
 )
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.schema import (
@@ -33,6 +34,7 @@ from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import LABELS, Reading, Readings, sensor
+from streams.records.messages import Messages
 from streams.records.own import OwnDecoder
 from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, in_order_of_time, moved
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
@@ -62,6 +64,9 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, LocalisationSettings):
         return _localisation(settings, file.mesh, node, seed)
+    if isinstance(settings, TopicSettings):
+        text = "a topic is read by up and node alone: must be a file, or records of your own"
+        raise file.refuse((*path, "kind"), text, settings.kind)
     timed = by_time(file.mesh)
     if isinstance(settings, OwnSourceSettings):
         own_source = _own(settings, file, node)
@@ -194,12 +199,20 @@ def decoder(file: MeshFile, node: str) -> Decoder:
         return _own(settings, file, node)
     if isinstance(settings, FileSettings):
         return file_decoder(file, settings, ("nodes", node, "source"))
+    if isinstance(settings, TopicSettings):
+        return message_decoder(file, settings)
     return LibsvmDecoder(settings, file.dimension)
+
+
+def message_decoder(file: Refuser, settings: TopicSettings) -> SchemaDecoder:
+    """Return the decoder of the messages of a topic that is there already."""
+    messages = Messages(settings, settings.record.columns)
+    return SchemaDecoder(settings.record, messages, settings.max_record_bytes, file.dimension)
 
 
 def _source(
     file: MeshFile, node: str
-) -> FileSettings | SparseSettings | LocalisationSettings | OwnSourceSettings:
+) -> FileSettings | SparseSettings | TopicSettings | LocalisationSettings | OwnSourceSettings:
     settings = file.own(node).source
     if settings is None:
         raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")

@@ -46,14 +46,16 @@ class Topic(NamedTuple):
 class SpendsBus(KafkaBus):
     """The topics of these readers, all on one data broker; close it when done.
 
-    Raises UnknownTopic, Denied, Unreachable.
+    `records`: the broker with their data topics, if it is another. Raises UnknownTopic, Denied, Unreachable.
     """
 
-    def __init__(self, broker: BrokerSettings, readers: Iterable[DataTopics]) -> None:
+    def __init__(
+        self, broker: BrokerSettings, readers: Iterable[DataTopics], records: BrokerSettings | None = None
+    ) -> None:
         readers = tuple(readers)
         super().__init__(broker, {topics.spends: _LARGEST for topics in readers})
         try:
-            self.data = described(broker, [topics.records for topics in readers])
+            self.data = described(records or broker, [topics.records for topics in readers])
         except BusError:
             self.close()
             raise

@@ -154,7 +154,7 @@ def raw(at, name, partitions=1, **configs):
         )
 
 
-def test_a_data_topic_keeps_its_owners_limits_but_must_be_one_log(tmp_path, tree, at):
+def test_a_data_topic_keeps_its_owners_limits_and_partitions_but_must_keep_all_records(tmp_path, tree, at):
     file = saved(tmp_path, tree)
     first, second, third = (file.data_topics(name).records for name in file.nodes)
     raw(at, first, retention_bytes="1000", max_message_bytes="5000")
@@ -163,16 +163,8 @@ def test_a_data_topic_keeps_its_owners_limits_but_must_be_one_log(tmp_path, tree
     with pytest.raises(Differs) as differs:
         provision(file)
     assert [line.split("topic ")[1] for line in differs.value.lines] == [
-        f"{second}: has 3 partitions: slots by count need one",
         f"{third}: cleanup.policy is compact: must be delete",
     ]
-
-
-def test_slots_by_time_take_a_data_topic_of_several_partitions(tmp_path, tree, at):
-    tree["mesh"]["slots"] = {"by": "time", "size": 1, "period": 1, "start": 0}
-    file = saved(tmp_path, tree)
-    raw(at, file.data_topics(next(iter(file.nodes))).records, partitions=3)
-    provision(file)
 
 
 def test_one_broker_under_two_addresses_must_be_trusted(tmp_path, tree, broker):

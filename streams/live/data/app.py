@@ -97,7 +97,12 @@ class PinnedTransport(Transport):
 
 
 def data_app(
-    broker: BrokerSettings, parts: Sequence[DataPart], *, state: Path, web: tuple[str, int] | None
+    broker: BrokerSettings,
+    parts: Sequence[DataPart],
+    *,
+    letters: BrokerSettings,
+    state: Path,
+    web: tuple[str, int] | None,
 ) -> PinnedApp:
     """Return the app that passes each record of the nodes' data topics, from its place on, to `take`.
 
@@ -122,7 +127,7 @@ def data_app(
         **_web(web),
     )
     app.places = {part.topics.records: part.place for part in parts}
-    app.letters = DataLetters(broker, {part.topics.records: part.topics.dead_letters for part in parts})
+    app.letters = DataLetters(letters, {part.topics.records: part.topics.dead_letters for part in parts})
     for part in parts:
         _add_agent(app, part.topics.records, part.take)
     return app

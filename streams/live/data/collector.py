@@ -16,15 +16,18 @@ from nodes.machine.journal import DataPosition
 from nodes.machine.late import LatePolicy
 from nodes.machine.slots import Arrival, ClosedSlot, Place, Slots
 from nodes.privacy.private import Private
-from nodes.values import BoolArray
+from nodes.values import BoolArray, Observations
 from streams.metrics.private import DataCounts
-from streams.records.faults import Fault
+from streams.records.decoder import SchemaDecoder
+from streams.records.faults import Fault, NotARecord
 from streams.records.observed import observed, slot_closed
 from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 
 CountFaults = Callable[[Sequence[Place], Sequence[Fault | None]], None]
 """Takes the places of records, and the fault of each (None: it decodes)."""
+Placement = Callable[[Arrival[bytes]], Arrival[bytes] | NotARecord]
+"""Returns a message with its record's time, or why it is no record."""
 AHEAD = 256
 """Records that may wait while no slot is open; with more the loop would take the machine's time."""
 REFILL = 7 / 8
@@ -35,8 +38,9 @@ class SlotCollector:
     """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
     `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `late`: what is
-    done with records that wait (None: all are used). `faults` gets what each record lacks. `clock` is
-    monotonic, for the time-out; `wall` gives seconds since 1970.
+    done with records that wait (None: all are used). `faults` gets what each record lacks. `placed`: where a
+    message is, with slots by time (None: each is a record, at Kafka's time). `clock` is monotonic, for the
+    time-out; `wall` gives seconds since 1970.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class SlotCollector:
         room: Callable[[], None],
         late: LatePolicy | None = None,
         faults: CountFaults | None = None,
+        placed: Placement | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -58,7 +63,7 @@ class SlotCollector:
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
-        self._late, self._faults = late, faults
+        self._late, self._faults, self._placed = late, faults, placed
         self._told: dict[int, int] = {}  # by partition, the offsets below which `faults` knows the records
         self._end: int | None = None  # of the log, as last looked up, for `late`
         self._first = 0  # where the open slot could begin
@@ -84,6 +89,11 @@ class SlotCollector:
             return dict(self._slots.next)
 
     @property
+    def has_late_policy(self) -> bool:
+        """Whether something is done about records that wait, which needs their number in one partition."""
+        return self._late is not None
+
+    @property
     def blocked(self) -> bool:
         """Whether what was added last waits for room."""
         return self._blocked
@@ -92,6 +102,26 @@ class SlotCollector:
     def unplaced(self) -> bool:
         """Whether the open slot waits for the topic's end, as its position or for what is late."""
         return self._unplaced
+
+    @property
+    def awaits_ends(self) -> bool:
+        """Whether the open slot goes by the ends of the logs, and those that it knows are used up."""
+        with self._lock:
+            slots = self._slots.several
+            return slots is not None and self._opened is not None and slots.wants_ends
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the open slot waits for records of its share of a partition."""
+        with self._lock:
+            slots = self._slots.several
+            return slots is not None and self._opened is not None and slots.lacking
+
+    def wants(self, partition: int) -> bool:
+        """Return whether records of that partition are wanted: one that is far ahead waits for the others."""
+        with self._lock:
+            slots = self._slots.several
+            return slots is None or slots.lacks(partition) or slots.ahead(partition) < AHEAD
 
     @property
     def uncounted(self) -> tuple[int, int] | None:
@@ -114,17 +144,19 @@ class SlotCollector:
     def over_in(self, now: float) -> float:
         """Return the seconds from `now` on until the open slot is over; infinite if records alone close it.
 
-        Zero while it waits for the ends of the logs, or to be followed where it has begun.
+        Zero while it waits for the ends of the logs, for records below them, or to be followed where it has
+        begun.
         """
         with self._lock:
-            if self._moved or self._unplaced:
+            if self._moved or self._unplaced or self._looks():
                 return 0.0
             return math.inf if self._opened is None else max(0.0, self._slots.over_at - now)
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
         """Take no record below these offsets; `lost` records had left the log before."""
         with self._lock:
-            self._slots.skip_ahead(positions)
+            if positions:
+                self._slots.begin(positions)
             self._first = max(self._first, positions.get(0, 0))
             self._counts.lost += lost
 
@@ -147,6 +179,17 @@ class SlotCollector:
             if not self._unplaced or self._missing() is None:  # else a busy topic is never counted to its end
                 self._end = ends.get(0)
             closed = self._start(tuple(sorted(ends.items())))
+            if self._slots.several is not None and not self._unplaced:
+                self._slots.several.look(ends)
+                closed = closed or self._complete()
+        self._hand_on(closed)
+
+    def passed(self, offsets: Mapping[int, int]) -> None:
+        """Note that all records below these offsets were added: the last ones may hold none."""
+        with self._lock:
+            if self._slots.several is not None:
+                self._slots.several.passed(offsets)
+            closed = self._complete()
         self._hand_on(closed)
 
     def count(self, offsets: Sequence[int], end: int) -> None:
@@ -166,7 +209,7 @@ class SlotCollector:
         while first < len(arrivals) and not blocked:
             with self._lock:
                 chunk = arrivals[first : first + self._at_once()]
-                self._counts.records += self._slots.add_all(chunk, self._wall())
+                self._counts.records += self._slots.add_all(self._records(chunk), self._wall())
                 closed = self._complete()
                 blocked = self._blocked = self._full()
             first += len(chunk)
@@ -175,6 +218,19 @@ class SlotCollector:
             if closed is not None:
                 self._hand_on(closed)
         return first, blocked
+
+    def _records(self, arrivals: Sequence[Arrival[bytes]]) -> Sequence[Arrival[bytes]]:
+        """Return the records, at their own times; what is none is left out, with slots by time."""
+        if self._placed is None or self._slots.by_count:
+            return arrivals
+        records = []
+        for arrival in arrivals:
+            placed = self._placed(arrival)
+            if isinstance(placed, NotARecord):
+                self._counts.leave_out(placed, self._slots.pass_by(arrival))
+            else:
+                records.append(placed)
+        return records
 
     def due(self, now: float) -> bool:
         """Return whether the open slot is over at `now`, and closes once all records up to now are added."""
@@ -197,6 +253,24 @@ class SlotCollector:
             closed = empty if self._unplaced else self._slots.take()
             self._opened, self._unplaced = None, False
         self._hand_on(closed)
+
+    def _count_no_records(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
+        """Count the messages of a slot by count that are no record, and so no fault either."""
+        if observations.present.all():
+            return
+        for value, present in zip(slot.values, observations.present.tolist(), strict=True):
+            reason = None if present else self._no_record(value)
+            if reason is not None:
+                self._counts.malformed -= 1
+                self._counts.leave_out(reason, 1)
+
+    def _no_record(self, value: bytes) -> NotARecord | None:
+        """Return why a message is no record; None if it may be one."""
+        return self._decoder.no_record(value) if isinstance(self._decoder, SchemaDecoder) else None
+
+    def _looks(self) -> bool:
+        slots = self._slots.several
+        return slots is not None and self._opened is not None and (slots.wants_ends or slots.lacking)
 
     def _missing(self) -> tuple[int, int] | None:
         """Return the offsets between which nobody knows how many records wait, and too many may."""
@@ -267,20 +341,22 @@ class SlotCollector:
         """Tell of records, each once, though a slot that nothing was learnt from closes again."""
         if self._faults is None or not places:
             return
-        if places[0][1] < self._told.get(places[0][0], 0):
-            first = sum(offset < self._told.get(partition, 0) for partition, offset in places)
-            places, values, present = places[first:], values[first:], present[first:]
-        if places:
-            self._told[places[-1][0]] = places[-1][1] + 1
-            pairs = zip(values, present, strict=True)
-            faults = [None if decodes else self._decoder.fault(value) for value, decodes in pairs]
-            self._faults(places, faults)
+        untold_places, faults = list[Place](), list[Fault | None]()
+        for (partition, offset), value, decodes in zip(places, values, present, strict=True):
+            if offset >= self._told.get(partition, 0):
+                self._told[partition] = offset + 1
+                if decodes or self._no_record(value) is None:
+                    untold_places.append((partition, offset))
+                    faults.append(None if decodes else self._decoder.fault(value))
+        if untold_places:
+            self._faults(untold_places, faults)
 
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
         """Hand on a closed slot, without the lock, and wake the task that waits for room."""
         if slot is not None:
             observations = observed(slot.values, self._decoder)
             self._counts.close(slot, observations)
+            self._count_no_records(slot, observations)
             self._closed(slot_closed(slot, observations, self._decoder))
             if self._slots.by_count:
                 self._tell_faults(slot.places, slot.values, observations.present)

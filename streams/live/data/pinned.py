@@ -41,12 +41,19 @@ class Position(Protocol):
     """A stream's position. Its methods are called in the consumer's thread."""
 
     @property
+    def partitions(self) -> tuple[int, ...] | None:
+        """The partitions to read; None: all."""
+
+    @property
     def next(self) -> Mapping[int, int]:
         """The offset of each partition's next record."""
 
     @property
     def room(self) -> bool:
         """Whether more records are wanted now."""
+
+    def wants(self, partition: int) -> bool:
+        """Return whether records of that partition are wanted now, where there is room."""
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take, once, the beginning and end of all partitions' logs; from then on `next` names each."""
@@ -67,7 +74,7 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     Others' loops may call `ends`, `read`, `count`, `follow`, `note`, `taken`.
 
-    With several topics one that has no room holds up no other.
+    With several topics one that has no room holds up no other; nor does a partition that is far ahead.
     """
 
     places: Mapping[str, Position]
@@ -108,6 +115,10 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def note(self, offsets: Offsets) -> None:
         """Commit the offsets of one topic for the owner's tools; nothing here reads them."""
         await self.call_thread(self._note, offsets)
+
+    async def grown(self) -> str | None:
+        """Return a topic that has got further partitions since it is read; None if none has."""
+        return cast("str | None", await self.call_thread(self._grown))
 
     def taken(self) -> None:
         """Note that a fetch's records are taken, and there is room for more: its topic is fetched again."""
@@ -165,14 +176,7 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     async def _pin(self) -> None:
         consumer = self._ensure_consumer()
-        cluster = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
-        partitions_read: list[TopicPartition] = []
-        for topic in self.places:
-            partitions = cluster.partitions_for_topic(topic)
-            if not partitions:
-                raise UnknownTopic(f"no topic {topic}")
-            partitions_read += [TopicPartition(topic, number) for number in sorted(partitions)]
-        pinned = tuple(partitions_read)
+        pinned = await self._existing()
         # otherwise it asks for each topic's leader by itself, a tenth of a second each
         await asyncio.wait_for(consumer._client.set_topics(list(self.places)), PATIENCE)  # noqa: SLF001 # as above
         firsts = await asyncio.wait_for(consumer.beginning_offsets(pinned), PATIENCE)
@@ -188,6 +192,27 @@ class PinnedThread(AIOKafkaConsumerThread):
         self.app.on_rebalance_start()
         # not awaited: it waits until `subscribe` has returned
         self._assigned = asyncio.ensure_future(self.on_partitions_assigned({TP(*of) for of in pinned}))
+
+    async def _existing(self) -> tuple[TopicPartition, ...]:
+        """Return all partitions that are to be read. Raises UnknownTopic."""
+        consumer = self._ensure_consumer()
+        cluster = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
+        partitions_read: list[TopicPartition] = []
+        for topic, place in self.places.items():
+            partitions = cluster.partitions_for_topic(topic)
+            if not partitions:
+                raise UnknownTopic(f"no topic {topic}")
+            missing = set(place.partitions or ()) - set(partitions)
+            if missing:
+                text = f"{topic} has no partition {min(missing)}: partitions must be among 0 to"
+                raise UnknownTopic(f"{text} {max(partitions)}")
+            numbers = place.partitions or sorted(partitions)
+            partitions_read += [TopicPartition(topic, number) for number in numbers]
+        return tuple(partitions_read)
+
+    async def _grown(self) -> str | None:
+        added = set(await asyncio.wait_for(self._existing(), PATIENCE)) - set(self._partitions)
+        return min(added).topic if added else None
 
     async def _go(self) -> dict[TP, int]:
         offsets = {TP(of.topic, of.partition): self._from(of) for of in self._partitions}
@@ -276,10 +301,11 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def _fetch_wanted(self, fetch: Fetch, active: set[TP], timeout: float | None) -> RecordMap:
         """Fetch of the partitions that are wanted, until another one is.
 
-        Faust takes all that it has fetched, in order: of several topics a full one would hold up the others.
+        Faust takes all that it has fetched, in order: a full topic would hold up the others, and a partition
+        that is ahead would fill the memory.
         """
         self._room.clear()
-        self._passed_over = len(self.places) > 1  # before the look, as `taken` may come at any moment
+        self._passed_over = len(self._partitions) > 1  # before the look, as `taken` may come at any moment
         with_room = {of for of in active if self._wanted(of)} if self._passed_over else active
         if len(with_room) == len(active):
             self._passed_over = False
@@ -323,7 +349,8 @@ class PinnedThread(AIOKafkaConsumerThread):
         self.letters.write(of.topic, of.partition, broken)
 
     def _wanted(self, of: TP) -> bool:
-        return self.places[of.topic].room and self._drained(TopicPartition(*of))
+        place = self.places[of.topic]
+        return place.room and place.wants(of.partition) and self._drained(TopicPartition(*of))
 
     async def _skip(self, error: OffsetOutOfRangeError) -> None:
         """Continue where the logs begin now. Raises the error if a position is beyond a log's end."""

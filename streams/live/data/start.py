@@ -20,7 +20,8 @@ class Start:
     """The position of a stream that starts at `given` (None: the topic's end) and fills a collector.
 
     `over`: whether nothing more is wanted of it. `floor`: positions that may be beyond the log's end, as a
-    power cut has ended the life before: records below them are passed over when they come.
+    power cut has ended the life before: records below them are passed over when they come. `partitions`:
+    those to read; None: all.
     """
 
     def __init__(
@@ -30,8 +31,9 @@ class Start:
         collector: SlotCollector,
         over: Callable[[], bool] = lambda: False,
         floor: DataPosition = (),
+        partitions: tuple[int, ...] | None = None,
     ) -> None:
-        self._floor = dict(floor)
+        self._floor, self.partitions = dict(floor), partitions
         self._topic, self._given, self._collector, self._over = topic, given, collector, over
 
     @property
@@ -44,11 +46,19 @@ class Start:
         """Whether more records are wanted now."""
         return not (self._collector.blocked or self._over())
 
+    def wants(self, partition: int) -> bool:
+        """Return whether records of that partition are wanted now."""
+        return self._collector.wants(partition)
+
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take the logs' first offsets and ends.
 
-        Raises OffsetOutOfRange for a position beyond an end, but for the floor.
+        Raises OffsetOutOfRange for a position beyond an end, but for the floor, DataFailed for what several
+        partitions do not allow.
         """
+        if len(spans) > 1 and self._collector.has_late_policy:
+            text = f"{self._topic} has {len(spans)} partitions: late_policy needs a topic of one, or queue"
+            raise DataFailed(text)
         positions = None if self._given is None else dict(self._given)
         offsets, missing = {}, 0
         for partition, (first, end) in spans.items():

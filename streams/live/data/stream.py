@@ -4,8 +4,9 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import cast
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
@@ -15,8 +16,11 @@ from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import DataFailed, Start
+from streams.mesh.settings.node import TopicSettings
 from streams.metrics.private import DataCounts
+from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultLetters, Letter
+from streams.records.messages import TimedMessages
 from streams.records.record import Decoder
 
 
@@ -24,7 +28,8 @@ class DataStream:
     """The slots of one node process, from its data topic, which `DataStreams` reads.
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
-    records that wait, with slots by count (None: all are used).
+    records that wait, with slots by count (None: all are used). `existing`: that others made the topic, and
+    which of its partitions are read.
     """
 
     def __init__(
@@ -35,7 +40,11 @@ class DataStream:
         decoder: Decoder,
         timeout: float | None,
         late: LatePolicy | None = None,
+        existing: TopicSettings | None = None,
     ) -> None:
+        self._partitions = None if existing is None else existing.partitions
+        has_messages = existing is not None and isinstance(decoder, SchemaDecoder)
+        placed = TimedMessages(cast("SchemaDecoder", decoder)) if has_messages else None
         self.topics, self.group = topics, topics.group(run)
         self.node, self.topic = topics.node, topics.records
         self.lagging: int | None = None
@@ -44,7 +53,7 @@ class DataStream:
         self.send_letter: Callable[[Letter], bool] = lambda _: False
         """Sends a letter to the owner; until the topic is read there is none."""
         self._collector = SlotCollector(
-            slots, decoder, timeout, self._hand_on, self._make_room, late, self._count_faults
+            slots, decoder, timeout, self._hand_on, self._make_room, late, self._count_faults, placed
         )
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -80,7 +89,7 @@ class DataStream:
         `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
         """
         self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
-        return Start(self.topic, position, self._collector, lambda: self.over, self.floor)
+        return Start(self.topic, position, self._collector, lambda: self.over, self.floor, self._partitions)
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
@@ -95,6 +104,8 @@ class DataStream:
             if blocked:
                 await self._room.wait()
                 self._room.clear()
+        if self._collector.awaits_ends:
+            self._stir()
 
     async def expire(self) -> None:
         """Close slots empty whose time-out is over."""
@@ -105,18 +116,28 @@ class DataStream:
 
     def awaits_ends(self, now: float) -> bool:
         """Return whether the open slot depends on the ends of the logs, as of `now`."""
-        return not self.over and (self._collector.unplaced or self._collector.due(now))
+        collector = self._collector
+        return not self.over and (collector.unplaced or collector.awaits_ends or collector.due(now))
 
     def over_in(self, now: float) -> float:
         """Return the seconds from `now` on until something is to be looked up; infinite for nothing."""
         return math.inf if self.over else self._collector.over_in(now)
 
     def place(self, ends: dict[int, int]) -> bool:
-        """Take the topic's ends, and start an unplaced slot; return whether there was one."""
-        unplaced = self._collector.unplaced
+        """Take the topic's ends, and start an unplaced slot; return whether a slot waited for them alone."""
+        waited = self._collector.unplaced or self._collector.awaits_ends
         self._collector.place(ends)
         self._look_up()
-        return unplaced
+        return waited
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the open slot waits for records of its share of a partition."""
+        return not self.over and self._collector.lacking
+
+    def passed(self, offsets: Mapping[int, int]) -> None:
+        """Note that all records below these offsets were taken."""
+        self._collector.passed(offsets)
 
     @property
     def uncounted(self) -> tuple[int, int] | None:

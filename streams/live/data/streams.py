@@ -6,7 +6,7 @@ Loading Faust takes half a second, so `serve` loads it last.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -14,13 +14,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aiokafka.errors import GroupAuthorizationFailedError  # type: ignore[import-untyped] # it ships no types
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from nodes.machine.events import SlotClosed
 from nodes.machine.journal import DataPosition
 from streams.bus.connection import PATIENCE, client_settings
-from streams.live.data.start import DataFailed, failure, patience
+from streams.live.data.start import DataCut, DataFailed, failure, patience
 from streams.live.data.stream import DataStream
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Pulse
@@ -33,6 +34,8 @@ TICK = 0.02
 """Seconds between looks at what a slot waits for now: the last records of its time, or the broker."""
 PERIOD = 1.0
 """Polling interval in seconds for the lag and for clocks that were set, and between signs of life."""
+GROWN = 60.0
+"""Seconds between looks at whether a topic has got further partitions."""
 FRESH = 3.0
 """Seconds that a fetch's answer counts as news of a log's end; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
@@ -51,10 +54,12 @@ class DataStreams:
         broker: BrokerSettings,
         streams: Sequence[DataStream],
         *,
+        letters: BrokerSettings | None = None,
         state: Path,
         web: tuple[str, int] | None,
     ) -> None:
         self._broker, self._streams, self._state, self._web = broker, tuple(streams), state, web
+        self._letters = letters or broker
         self._topics = {stream.topic: stream.group for stream in streams}
         self._stirred = asyncio.Event()
         self.turning, self.reading = Pulse(), Pulse()
@@ -81,7 +86,7 @@ class DataStreams:
             )
             for stream in self._streams
         ]
-        app = data_app(self._broker, parts, state=self._state, web=self._web)
+        app = data_app(self._broker, parts, letters=self._letters, state=self._state, web=self._web)
         for stream in self._streams:
             stream.send_letter = partial(app.letters.send, stream.topic)
         starting = asyncio.create_task(app.start())
@@ -129,12 +134,10 @@ class DataStreams:
                 if sum(stream.moved() for stream in self._streams):  # each is asked
                     await thread.follow()
                 awaited = {stream: at for stream, at in awaited.items() if not stream.over}
-                if awaited:
-                    read = await thread.read()
-                    for stream in [
-                        stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)
-                    ]:
-                        stream.settle(awaited.pop(stream)[0])
+                lacking = [stream for stream in self._streams if stream.lacking]
+                if awaited or lacking:
+                    thread.taken()  # a partition that was not wanted may be now
+                    _go_on(await thread.read(), lacking, awaited)
                 if not awaited:
                     left = min(stream.over_in(time.time()) for stream in self._streams) or TICK
 
@@ -159,6 +162,7 @@ class DataStreams:
     async def _watch(self, app: "PinnedApp") -> None:
         """Update the lags, and commit offsets for outside tools."""
         commits, first_topic = Commits(self._broker, self._topics), next(iter(self._topics))
+        looked = time.monotonic()
         while True:
             thread = _reader(app)
             if thread is not None:
@@ -167,15 +171,27 @@ class DataStreams:
                     ends, read = await thread.ends(within=FRESH), await thread.read()
                     for stream in self._streams:
                         stream.place(ends[stream.topic])
+                    if time.monotonic() - looked >= GROWN:
+                        looked, topic = time.monotonic(), await thread.grown()
+                        if topic is not None:
+                            raise DataCut(f"{topic}: it has got further partitions")
                     for topic in self._topics:
                         lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
                     if commits.is_new(first_topic, read):
-                        await thread.note({first_topic: read[first_topic]})
+                        await self._note(thread, {first_topic: read[first_topic]})
                         commits.committed(first_topic, read)
                     commits.note(read)
                 for stream in self._streams:
                     stream.lagging = lags[stream.topic]
             await asyncio.sleep(PERIOD)
+
+    async def _note(self, thread: "PinnedThread", offsets: dict[str, dict[int, int]]) -> None:
+        """Commit offsets. Where others made the topic, they may not allow that, and nothing is lost by it."""
+        try:
+            await thread.note(offsets)
+        except GroupAuthorizationFailedError:
+            if self._streams[0].topics.source is None:
+                raise
 
 
 AT_ONCE = 4
@@ -229,6 +245,18 @@ class Commits:
     def _answered(self, topic: str, offsets: Mapping[str, Mapping[int, int]], answer: "Future[Any]") -> None:
         if answer.exception() is None:
             self.committed(topic, offsets)
+
+
+def _go_on(
+    read: Mapping[str, dict[int, int]],
+    lacking: Iterable[DataStream],
+    awaited: dict[DataStream, tuple[float, dict[int, int]]],
+) -> None:
+    """Tell the streams how far was read: those that lack records, and those that wait for their ends."""
+    for stream in lacking:
+        stream.passed(read[stream.topic])
+    for stream in [stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)]:
+        stream.settle(awaited.pop(stream)[0])
 
 
 async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:

@@ -1,8 +1,9 @@
 """One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nodes.machine.late import LatePolicy
 from streams.mesh.settings.base import (
@@ -16,9 +17,9 @@ from streams.mesh.settings.base import (
     refusal,
     tagged,
 )
-from streams.mesh.settings.brokers import BrokersSettings
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SchemaSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SchemaSettings, Words
 
 LIVENESS = 30.0
 """Seconds for which a process's loops may stand still, unless its owner says otherwise."""
@@ -53,6 +54,84 @@ class FileSettings(Settings):
         if repeated:
             raise refusal(f"{repeated[0]} is named twice", "columns")
         check_shuffle(self.path, shuffle=self.shuffle)
+        return self
+
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")
+"""`spends.` goes before it, and Kafka allows 249 characters."""
+_MOST_PARTITIONS = 1_000
+
+
+def _topic(name: str) -> str:
+    if _TOPIC.fullmatch(name) is None or name in {".", ".."}:
+        raise refusal("must be the name of a topic: up to 242 letters, digits, dots, - and _")
+    return name
+
+
+def _path(text: str) -> str:
+    if not all(text.split(".")):
+        raise refusal("must be names with dots between them, like payload.after")
+    return text
+
+
+def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if any(not 0 <= number < 2**31 for number in numbers):
+        raise refusal("must be numbers of partitions, from 0 on")
+    repeated = [number for k, number in enumerate(numbers) if number in numbers[:k]]
+    if repeated:
+        raise refusal(f"{repeated[0]} is named twice: every partition once")
+    return tuple(sorted(numbers))
+
+
+TopicName = Annotated[str, AfterValidator(_topic)]
+"""The name of a topic, as Kafka allows it."""
+FieldPath = Annotated[str, AfterValidator(_path)]
+"""Where in a message a value is: names of fields, with dots between them."""
+Conditions = Annotated[dict[FieldPath, Words], Field(min_length=1)]
+Partitions = Annotated[
+    tuple[int, ...],
+    Field(strict=False, min_length=1, max_length=_MOST_PARTITIONS),
+    AfterValidator(_partitions),
+]
+
+
+class TopicSettings(Settings):
+    """A topic that is there already, of any name. It is read alone: never written to, created or altered."""
+
+    kind: Literal["topic"]
+    """A topic."""
+    topic: TopicName
+    """The topic's name."""
+    broker: BrokerSettings | None = None
+    """The broker with the topic. A user there needs the rights to describe and to read it. Not given: the
+    party's data broker."""
+    format: Literal["json", "csv"] = "json"
+    """A message's value: a JSON object, or a CSV line."""
+    record: SchemaSettings = Field(alias="schema")
+    """The schema of the columns: a mapping, or the path of a YAML file that holds it. A name with dots, like
+    `customer.country`, is that of a field within a field, unless the record has a field of just that name."""
+    columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
+    """The names of the columns of CSV lines. Not given: messages are JSON."""
+    value: FieldPath | None = None
+    """The field that holds the record, as `payload.after` does in a change stream. Not given: the message is
+    the record."""
+    where: Conditions | None = None
+    """Fields of the message, each with the values that it may have, one or a list; in others no record is.
+    Not given: each message holds one."""
+    partitions: Partitions | None = None
+    """The partitions to read. Not given: all."""
+    max_record_bytes: RecordBytes = None
+    """A longer message is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
+    mesh's dimension and a record's features, at most 1 MiB."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.format == "csv") != (self.columns is not None):
+            missing = "missing: format csv needs the names of the columns"
+            raise refusal(missing if self.columns is None else "goes with format csv", "columns")
+        for key in ("value", "where"):
+            if self.format == "csv" and getattr(self, key) is not None:
+                raise refusal("goes with format json: a CSV line has no fields within fields", key)
         return self
 
 
@@ -124,10 +203,15 @@ HeldOutSettings = Annotated[
 ]
 SourceSettings = Annotated[
     Annotated[
-        FileSettings | LibsvmSettings | CsrSettings | LocalisationSettings | OwnSourceSettings,
+        FileSettings
+        | LibsvmSettings
+        | CsrSettings
+        | TopicSettings
+        | LocalisationSettings
+        | OwnSourceSettings,
         Field(discriminator="kind"),
     ],
-    tagged("kind", "csv", "json-lines", "parquet", "libsvm", "csr", "localisation", "own"),
+    tagged("kind", "csv", "json-lines", "parquet", "libsvm", "csr", "topic", "localisation", "own"),
 ]
 
 

@@ -10,7 +10,7 @@ from nodes.machine.time_slots import TimeSlots
 from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
+from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings, TopicSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import CHUNK, RawRecord, moved
@@ -136,7 +136,7 @@ def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:
 
 def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSettings:
     settings, at = file.own(node).source, ("nodes", node, "source")
-    if settings is None or isinstance(settings, LocalisationSettings | OwnSourceSettings):
+    if settings is None or isinstance(settings, LocalisationSettings | TopicSettings | OwnSourceSettings):
         raise file.refuse(at, f"must have the kind and schema of {path}")
     if path == "-" and settings.kind in _AS_LINES:
         text = f"standard input holds lines: must be {_AS_LINES[settings.kind]}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.settings.node import FileSettings, LocalisationSettings
+from streams.mesh.settings.node import FileSettings, LocalisationSettings, TopicSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
 from streams.state.folder import JournalError, StateFolder
@@ -184,7 +184,7 @@ def _allowing(file: MeshFile) -> list[str]:
 def _is_here(source: object) -> bool:
     if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return source.path not in {None, "-"}
-    return source is not None
+    return source is not None and not isinstance(source, TopicSettings)
 
 
 # The default folder of `up`: one for all runs of a mesh, so that it knows what each has spent.

@@ -88,7 +88,7 @@ def test_what_was_spent_is_never_cut(mesh):
     assert spends.configs["cleanup.policy"] == "compact"
     assert spends.configs["retention.bytes"] == spends.configs["retention.ms"] == "-1"
     cut = TopicDescription(1, spends.configs | {"cleanup.policy": "delete"})
-    assert differences(spends, cut, by_time=False) == ["cleanup.policy is delete: must be compact"]
+    assert differences(spends, cut, partitioned=False) == ["cleanup.policy is delete: must be compact"]
 
 
 @pytest.mark.parametrize("names", [["a", "b", "c"], ["a-long-name", "b", "c", "d", "e", "f"]])
@@ -225,8 +225,8 @@ OWNED = replace(SPEC, owned=True)
 )
 def test_too_little_is_a_difference_and_more_is_none(key, value, expected):
     topic = TopicDescription(1, SPEC.configs | {key: value})
-    assert differences(SPEC, topic, by_time=False) == ([] if expected is None else [expected])
-    owned = differences(OWNED, topic, by_time=False)
+    assert differences(SPEC, topic, partitioned=False) == ([] if expected is None else [expected])
+    owned = differences(OWNED, topic, partitioned=False)
     assert owned == ([expected] if expected and key == "cleanup.policy" else [])
 
 
@@ -235,23 +235,23 @@ def test_more_room_for_records_is_a_difference_of_a_shared_topic():
     wider = TopicDescription(
         1, shared.configs | {"max.message.bytes": str(3 * MIB), "compression.type": "zstd"}
     )
-    assert differences(shared, wider, by_time=False) == [
+    assert differences(shared, wider, partitioned=False) == [
         "compression.type is zstd: must be uncompressed",
         f"max.message.bytes is {3 * MIB}: must be {2 * MIB}",
     ]
 
 
 @pytest.mark.parametrize(
-    ("spec", "by_time", "expected"),
+    ("spec", "partitioned", "expected"),
     [
         (SPEC, False, ["has 3 partitions: must have one"]),
         (SPEC, True, ["has 3 partitions: must have one"]),
-        (OWNED, False, ["has 3 partitions: slots by count need one"]),
+        (OWNED, False, ["has 3 partitions: must have one"]),
         (OWNED, True, []),
     ],
 )
-def test_only_a_data_topic_may_have_partitions_and_only_by_time(spec, by_time, expected):
-    assert differences(spec, TopicDescription(3, SPEC.configs), by_time=by_time) == expected
+def test_only_a_data_topic_may_have_partitions_and_only_of_a_node(spec, partitioned, expected):
+    assert differences(spec, TopicDescription(3, SPEC.configs), partitioned=partitioned) == expected
 
 
 def test_a_node_needs_its_edges_and_nobody_elses():

@@ -9,7 +9,7 @@ import yaml
 
 from streams.mesh.file import MeshFileError, load
 
-KINDS = "must be csv or json-lines or parquet or libsvm or csr or localisation or own"
+KINDS = "must be csv or json-lines or parquet or libsvm or csr or topic or localisation or own"
 BASE = """
 mesh:
   name: small

@@ -46,7 +46,7 @@ MESH_KEYS = "must be a mapping with keys among"
 SHUFFLED = BASE["nodes"]["a"]["source"] | {"path": "-", "shuffle": True}
 BROKER = {"servers": "one:9092"}
 
-KINDS = "must be csv or json-lines or parquet or libsvm or csr or localisation or own"
+KINDS = "must be csv or json-lines or parquet or libsvm or csr or topic or localisation or own"
 
 MISTAKES = [
     # what belongs to the mesh

@@ -12,6 +12,7 @@ from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.metrics.private import MOST, DataCounts
+from streams.records.faults import NotARecord
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics, private, shown, told
 
@@ -63,8 +64,8 @@ def test_what_a_slot_says_is_counted_for_its_owner():
     told(figures, [scored(1.0, gradient=(1.0, 0.0), clipped=2, broken=1, count=3)])
     told(figures, [scored(1.0, present=False, gradient=(0.0, 0.0), count=4)])
     told(figures, [scored(1.0, gradient=(0.0, 0.0), count=0)])
-    counted = ("records", "malformed_records", "clipped_gradients", "broken_gradients", "empty_slots")
-    assert [private(figures, f"{name}_total") for name in counted] == [7, 4, 2, 1, 1]
+    counted = ("records", "clipped_gradients", "broken_gradients", "empty_slots")
+    assert [private(figures, f"{name}_total") for name in counted] == [7, 2, 1, 1]
     assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
     assert private(figures, "regret_average") == 34
 
@@ -158,6 +159,19 @@ def test_what_the_data_stream_knows_is_asked_at_each_scrape():
     lag[0], counts.late, counts.early, counts.overfull, counts.lost = 12, 1, 4, 2, 3
     assert private(figures, "data_lag_records") == 12
     assert [private(figures, "dropped_records_total", why) for why in reasons] == [1, 4, 2, 3]
+    assert private(figures, "malformed_records_total") == 0
+    counts.malformed = 5
+    assert private(figures, "malformed_records_total") == 5
+
+
+def test_messages_that_hold_no_record_are_told_apart_from_those_that_cannot_be_read():
+    counts = DataCounts()
+    figures = metrics(counts=lambda: Private(counts))
+    counts.leave_out(NotARecord.TOMBSTONE, 2)
+    counts.leave_out(NotARecord.LEFT_OUT, 3)
+    reasons = ("tombstones", "left_out")
+    assert [private(figures, "dropped_records_total", why) for why in reasons] == [2, 3]
+    assert private(figures, "malformed_records_total") == 0
 
 
 def test_the_mean_loss_is_over_the_size_of_a_slot_and_what_is_no_number_counts_as_zero():

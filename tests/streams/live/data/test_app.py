@@ -18,7 +18,11 @@ async def nowhere(arrival):
 def app(tmp_path, web=None, **broker):
     given = BrokerSettings(**({"servers": "one:9092, two:9093"} | broker))
     return data_app(
-        given, [DataPart(DataTopics("m", "east"), "m.r.east", None, nowhere)], state=tmp_path, web=web
+        given,
+        [DataPart(DataTopics("m", "east"), "m.r.east", None, nowhere)],
+        letters=given,
+        state=tmp_path,
+        web=web,
     )
 
 

@@ -41,12 +41,16 @@ class Place:
     def __init__(self, room):
         self.next, self.room = {0: 0}, room
 
+    def wants(self, partition):
+        return True
+
 
 class Fetching(PinnedThread):
     """A thread whose broker has what is put into `log`; `fetched` has the topics of each fetch."""
 
     def __init__(self, **room):
         self.places = {name: Place(has) for name, has in room.items()}
+        self._partitions = tuple(TopicPartition(name, 0) for name in room)
         self.log, self.fetched, self.positions = asyncio.Queue(), [], Counter()
         self.thread_loop = asyncio.get_running_loop()
         self._room, self._returned = asyncio.Event(), {}

@@ -81,4 +81,4 @@ def test_slots_by_count_keep_nothing_below_the_last_opened_position():
     for round in range(1, 51):
         _, position = taken(slots, round, position)
     slots.open(51, position)
-    assert len(slots._kept) == 0
+    assert not any(slots._kept.values())

@@ -35,11 +35,11 @@ def fetches(arrivals, sizes):
 class Life:
     """A process's stream, from its begin to its kill."""
 
-    def __init__(self, slots, position):
+    def __init__(self, slots, position, parts=(0,)):
         self.stream = DataStream(DataTopics("m", "a"), "r", slots, Numbers(), None)
         self.closed = asyncio.Queue()
         self.start = self.stream.begin(position, self.closed.put_nowait, lambda: None)
-        self.start.begin({0: (0, 10**6), 1: (0, 10**6)})
+        self.start.begin(dict.fromkeys(parts, (0, 10**6)))
 
     async def slot(self, round, position):
         self.stream.open_slot(OpenSlot(round, position))
@@ -105,7 +105,7 @@ def test_slots_by_time_are_those_of_the_times_whatever_the_fetches(records, size
     ]
 
     async def live():
-        life = Life(lambda: TimeSlots(99, start=0.0, period=10.0, grace=0.0), ())
+        life = Life(lambda: TimeSlots(99, start=0.0, period=10.0, grace=0.0), (), parts=(0, 1))
         await life.feed(arrivals, sizes)
         life.stream.settle(time.time())
         position = ()

@@ -1,0 +1,221 @@
+"""A node reads a topic that was there before: of any name, in partitions, in envelopes, on its own broker."""
+
+import json
+import time
+import uuid
+from collections import defaultdict
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from streams.live.data import streams
+from streams.state.journal_reader import JournalReader
+from tests.support.brokers.feeding import stored
+from tests.support.brokers.forgetting import stepped
+from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.mesh import LiveMesh, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SCHEMA = {
+    "features": {"amount": "number", "customer.age": {"bounds": [0, 100]}},
+    "label": {"column": "fraud"},
+}
+PARTITIONS = 3
+SIZE = 7
+
+
+def message(number, at=0.0):
+    """A message, of a kind that its number gives: a tombstone, an update, one that is broken, or a record."""
+    row = {"amount": number % 5, "customer": {"age": number % 90}, "fraud": number % 2, "created_at": at}
+    kinds = {3: None, 5: b"{"}
+    op = "u" if number % 11 == 7 else "c"
+    return kinds.get(number % 11, json.dumps({"payload": {"op": op, "after": row}}).encode())
+
+
+def source(topic, **settings):
+    return {
+        "kind": "topic",
+        "topic": topic,
+        "schema": SCHEMA,
+        "value": "payload.after",
+        "where": {"payload.op": "c"},
+    } | settings
+
+
+@pytest.fixture
+def topic():
+    """A topic that no other test knows."""
+    return f"payments.{uuid.uuid4().hex[:8]}"
+
+
+def create(address, topic, partitions, **configs):
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=configs)]).values():
+        future.result(PATIENCE)
+
+
+def produce(address, topic, messages, partitions=PARTITIONS):
+    """Write messages, by far most of them to partition 0."""
+    producer = Producer({"bootstrap.servers": address})
+    for k, value in enumerate(messages):
+        producer.produce(topic, value, key=str(k).encode(), partition=max(0, k % 9 - 9 + partitions))
+    assert producer.flush(PATIENCE) == 0
+
+
+def times(address, topic, partitions=PARTITIONS):
+    """The place of each record of the topic that can be read, and its own time."""
+    return [
+        (part, record.offset(), json.loads(record.value())["payload"]["after"]["created_at"])
+        for part in range(partitions)
+        for record in stored(connection(address), topic, part)
+        if b'"op": "c"' in (record.value() or b"")
+    ]
+
+
+def readable(address, topic):
+    """The places of records that can be read."""
+    return {(part, offset) for part, offset, _ in times(address, topic)}
+
+
+def topics(address):
+    """The topics of a broker."""
+    return AdminClient({"bootstrap.servers": address}).list_topics(timeout=PATIENCE).topics
+
+
+def reader(mesh):
+    """The node that reads the topic of partitions."""
+    return next(iter(mesh.file.mesh.nodes))
+
+
+def learnt(address, mesh):
+    """The rounds in which the reader predicted each place of its topic; of those alone that it could read."""
+    rounds = defaultdict(set)
+    for record in stored(connection(address), mesh.file.data_topics(reader(mesh)).predictions):
+        prediction = json.loads(record.value())
+        if prediction["prediction"] is not None:
+            rounds[prediction["partition"], prediction["offset"]].add(prediction["round"])
+    return rounds
+
+
+def position(mesh):
+    """Where node a goes on in its topic, by its journal."""
+    with JournalReader(mesh.folder / "state" / f"{reader(mesh)}.journal") as journal:
+        return dict(journal.records(1)[-1].data_position)
+
+
+def prepared(tmp_path, broker, topic, messages, *, elsewhere=None, own=None, **changes):
+    """A mesh file of three nodes: the first reads the topic, the others topics of one partition."""
+    address = (elsewhere or broker).address
+    create(address, topic, PARTITIONS)
+    produce(address, topic, messages)
+    sources = {"a": source(**({"topic": topic} | (own or {})))}
+    for node in "bc":
+        create(broker.address, f"{topic}.{node}", 1)
+        produce(broker.address, f"{topic}.{node}", messages, 1)
+        sources[node] = source(f"{topic}.{node}")
+    settings = {"loss": "squared", "dimension": 2, "slots": {"by": "count", "size": SIZE, "timeout": "none"}}
+    return small_mesh_file(
+        tmp_path, broker.address, sources=sources, own={"a": {"predictions": True}}, **(settings | changes)
+    )
+
+
+def test_each_message_of_a_topic_of_partitions_has_one_place_kills_included(tmp_path, new_broker, topic):
+    broker, rounds = new_broker(), 60
+    path = prepared(tmp_path, broker, topic, [message(k) for k in range(SIZE * rounds + 20)], rounds=rounds)
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        mesh.nodes()
+        for goal in (10, 25, 40):
+            wait_until(lambda goal=goal: stepped(mesh)[0] >= goal)
+            mesh.processes[reader(mesh)].kill()
+            mesh.node(reader(mesh))
+        mesh.finish("scheduler", *mesh.file.mesh.nodes)
+        rounds_of, ends = learnt(broker.address, mesh), position(mesh)
+        assert {len(at) for at in rounds_of.values()} == {1}
+        assert sum(ends.values()) == SIZE * rounds  # what holds no record, or cannot be read, keeps its place
+        assert set(rounds_of) == {(part, k) for part, k in readable(broker.address, topic) if k < ends[part]}
+        assert min(ends.values()) > 0
+
+
+def test_a_topic_on_a_broker_of_its_own_in_time_with_messages_left_out(tmp_path, new_broker, topic):
+    broker, elsewhere = new_broker(), new_broker("elsewhere")
+    begin, period, rounds = int(time.time()) - 5, 1.0, 12
+    messages = [message(k, begin + 0.05 * k) for k in range(20 * rounds)]
+    slots = {"by": "time", "start": begin, "period": period, "size": 4, "grace": 0.5}
+    own = {
+        "broker": {"servers": elsewhere.address},
+        "partitions": [0, 2],
+        "schema": SCHEMA | {"timestamp": "created_at"},
+    }
+    path = prepared(
+        tmp_path, broker, topic, messages, elsewhere=elsewhere, own=own, slots=slots, rounds=rounds
+    )
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        mesh.nodes()
+        mesh.finish()
+        rounds_of = learnt(broker.address, mesh)
+        assert {len(at) for at in rounds_of.values()} == {1}
+        expected = defaultdict(list)
+        for part, offset, at in times(elsewhere.address, topic):
+            if part != 1:
+                expected[int((at - begin) // period) + 1].append((at, part, offset))
+        joined = min(round for (round,) in rounds_of.values())
+        assert joined <= 8
+        for round in range(joined + 1, rounds + 1):
+            first = [(part, offset) for _, part, offset in sorted(expected[round])[:4]]
+            assert sorted(place for place, at in rounds_of.items() if at == {round}) == sorted(first)
+        assert topic not in topics(broker.address)
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(tmp_path, new_broker, topic, monkeypatch):
+    broker, rounds = new_broker(), 40
+    monkeypatch.setattr(streams, "GROWN", 1.0)
+    path = prepared(tmp_path, broker, topic, [message(k) for k in range(SIZE * 10)], rounds=rounds)
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        mesh.nodes()
+        wait_until(lambda: stepped(mesh)[0] >= 5)
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for future in admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)]).values():
+            future.result(PATIENCE)
+        producer = Producer({"bootstrap.servers": broker.address})
+        for k in range(SIZE * 30):
+            producer.produce(topic, message(k), partition=PARTITIONS)
+        assert producer.flush(PATIENCE) == 0
+        for node in "bc":
+            produce(broker.address, f"{topic}.{node}", [message(k) for k in range(SIZE * 30)], 1)
+        mesh.finish()
+        ends = position(mesh)
+        assert sum(ends.values()) == SIZE * rounds
+        rounds_of = learnt(broker.address, mesh)
+        assert {len(at) for at in rounds_of.values()} == {1}
+        assert (PARTITIONS, 0) in rounds_of
+        assert "has got further partitions" in mesh.processes[reader(mesh)].log
+
+
+@pytest.mark.parametrize(
+    ("own", "line"),
+    [
+        ({"partitions": [0, 7]}, "has no partition 7: partitions must be among 0 to 2"),
+        ({"topic": "{}.missing"}, ".missing"),
+        ({"topic": "{}.compacted"}, ".compacted: cleanup.policy is compact: must be delete"),
+    ],
+    ids=["partition", "topic", "compacted"],
+)
+def test_what_a_topic_lacks_is_one_line(tmp_path, broker, topic, own, line):
+    create(broker.address, f"{topic}.compacted", 1, **{"cleanup.policy": "compact"})
+    if "topic" in own:
+        own = {"topic": own["topic"].format(topic)}
+    path = prepared(tmp_path, broker, topic, [message(k) for k in range(9)], own=own, rounds=2)
+    with LiveMesh(path) as mesh:
+        node = mesh.node(reader(mesh))
+        assert node.ends() == 1
+        assert line in node.log
+        assert "Traceback" not in node.log
+        feed = mesh.start("feed", "feed", mesh.path, reader(mesh))
+        assert feed.ends() == 2
+        assert f"nodes.{reader(mesh)}.source.kind" in feed.log

@@ -1,0 +1,86 @@
+"""A source that is a topic which others made: what the mesh file makes of it, and what each command says."""
+
+import pytest
+
+from streams.bus.rights import Scope, data_users
+from streams.bus.topic_specs import data_specs
+from streams.ledger import promises_of
+from streams.mesh.compatibility import Part, part_of
+from streams.mesh.errors import MeshFileError
+from tests.support.meshes.files import changed, loaded
+from tests.support.processes.in_process import Commands
+
+SCHEMA = {"features": {"x": "number", "deep.y": "number"}, "label": {"column": "z"}}
+
+
+def source(**settings):
+    return {"kind": "topic", "topic": "payments.authorised", "schema": SCHEMA} | settings
+
+
+def mesh(folder, **sources):
+    """The file of a mesh of two nodes with these sources, each on a broker of its own."""
+    tree = changed(nodes=["a", "b"], loss="squared", topology={"graph": "complete"})
+    broker = {"servers": "127.0.0.1:1"}
+    tree["brokers"] = {"mesh": broker, "data": broker, "trust_broker": True}
+    tree["nodes"] = {name: {"source": settings} for name, settings in sources.items()}
+    return loaded(folder, tree)
+
+
+def test_the_node_reads_the_topic_and_has_all_others_of_its_own(tmp_path):
+    file = mesh(tmp_path, a=source(), b=source(topic="other"))
+    topics = file.data_topics("a")
+    assert topics.records == "payments.authorised"
+    assert topics.spends == "spends.payments.authorised"
+    assert topics.decisions == f"decisions.{file.mesh.name}.a"
+    assert "payments.authorised" not in topics.all
+
+
+def test_nobody_makes_the_topic_or_gives_rights_on_it(tmp_path):
+    file = mesh(tmp_path, a=source(), b=source(topic="other"))
+    made = [spec.name for spec in data_specs(file.mesh, "a", file.data_topics("a").source)]
+    assert made == list(file.data_topics("a").all)
+    (user, *feeders) = data_users(file.resolved, ["a"], file.sources(["a"]))
+    assert feeders == []
+    assert {rule.name for rule in user.rules} == set(made)
+    scope = Scope.of(file.mesh.name, ["a"], file.sources(["a"]), shared=False)
+    assert "payments.authorised" not in scope.names
+
+
+@pytest.mark.parametrize("own", [{}, {"partitions": [0, 1]}])
+def test_two_nodes_that_read_one_topic_are_refused(tmp_path, own):
+    with pytest.raises(MeshFileError, match=r"nodes.b.source.topic: .*node a reads it too: their partitions"):
+        mesh(tmp_path, a=source(), b=source(**own))
+
+
+def test_two_nodes_may_share_a_topic_by_partitions(tmp_path):
+    file = mesh(tmp_path, a=source(partitions=[0, 2]), b=source(partitions=[1]))
+    assert [promise.reuse.earlier for promise in promises_of(file).values()] == [(), ()]
+
+
+def test_parts_by_partitions():
+    parts = [part_of(None, by_time=False), Part(partitions=(0, 1)), Part(partitions=(2,))]
+    assert [[part.overlaps(other) for other in parts] for part in parts] == [
+        [True, True, True],
+        [True, True, False],
+        [True, False, True],
+    ]
+
+
+def test_slots_by_time_take_kafka_s_time_unless_the_schema_names_a_column(tmp_path):
+    slots = {"by": "time", "start": 0, "period": 1}
+    tree = changed(nodes=["a", "b"], loss="squared", topology={"graph": "complete"}, slots=slots)
+    tree["nodes"] = {"a": {"source": source()}}
+    assert loaded(tmp_path, tree).own("a").source.record.timestamp is None
+
+
+def test_run_says_in_one_line_that_it_reads_files(tmp_path, capsys):
+    outcome = Commands(capsys)("run", mesh(tmp_path, a=source(), b=source(topic="other")).path)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert 'nodes.a.source.kind: "topic": a topic is read by up and node alone' in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_commands_that_read_no_record_take_it(tmp_path, capsys, command):
+    outcome = Commands(capsys)(command, mesh(tmp_path, a=source(), b=source(topic="other")).path)
+    assert outcome.code == 0, outcome.err
