@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streams.state.folder import JOURNAL, SIDE_FILES
+
 SECTOR = 512
-SUFFIXES = ("", "-wal", "-journal")
+_DATABASE_FILES = ("", *SIDE_FILES)
 """Of a database's files; the index of its log is made anew by whoever opens it first."""
 _FULL, _FAILED_WRITE, _FAILED_SYNC, _FAILED_TRUNCATE, _FAILED_DELETE = 13, 778, 1034, 1546, 2570
 """Results of SQLite: the disk is full, and input or output has failed."""
@@ -121,11 +123,7 @@ class SimulatedDisk:
         self.files.clear()
 
     def _paths(self) -> list[Path]:
-        return sorted(
-            path
-            for path in self.folder.iterdir()
-            if path.suffix == ".journal" or path.name.endswith(SUFFIXES[1:])
-        )
+        return sorted(path for path in self.folder.iterdir() if path.name.endswith((JOURNAL, *SIDE_FILES)))
 
     def _begin_again(self) -> None:
         self.off, self.operations = False, None
@@ -240,7 +238,7 @@ class _Vfs:
         result = self._default.contents.open(cast(self._default, c_void_p), name, file, flags, out)
         if result == 0 and name:
             disk, path = self._place(ctypes.string_at(name))
-            if disk is not None and path.name.endswith((".journal", *SUFFIXES[1:])):
+            if disk is not None and path.name.endswith((JOURNAL, *SIDE_FILES)):
                 self._files[file] = disk, disk.opened(path)
                 self._wrap(file)
         return int(result)

@@ -12,6 +12,12 @@ from pathlib import Path
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+JOURNAL = ".journal"
+"""The end of a journal's name."""
+SIDE_FILES = ("-wal", "-journal")
+"""What SQLite adds to the name of a database for the files beside it, which a kill may leave."""
+
+
 class JournalError(Exception):
     """The journal is unusable, or an append is not durable: the process must end before it sends."""
 

@@ -185,17 +185,18 @@ def checksums_of_rows_not_checked(patch):
 
 
 @pytest.mark.parametrize(
-    ("bug", "words", "first"),
+    ("bug", "words", "histories"),
     [
-        (journal_without_syncs, "its journal had", 0),
-        (journal_synced_at_checkpoints_alone, "its journal had", 0),
-        (checksums_of_rows_not_checked, "other records than its journal was given", 380),
+        (journal_without_syncs, "its journal had", range(MANY)),
+        (journal_synced_at_checkpoints_alone, "its journal had", range(MANY)),
+        # a bit in thousands is one that no other check sees: one history in a thousand meets it
+        (checksums_of_rows_not_checked, "other records than its journal was given", range(1260, 1280)),
     ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
-def test_a_planted_bug_is_found_and_shrunk(stage, monkeypatch, bug, words, first):
+def test_a_planted_bug_is_found_and_shrunk(stage, monkeypatch, bug, words, histories):
     bug(monkeypatch)
-    outcomes = (run(stage, seed) for seed in seeds(range(first, MANY)))
+    outcomes = (run(stage, seed) for seed in seeds(histories))
     failed = next(outcome for outcome in outcomes if outcome.violation)
     assert words in failed.violation
     smaller = shrunk(stage, failed)
