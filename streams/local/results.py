@@ -62,7 +62,8 @@ class NodeSummary:
 
     `regret` is R_T/T, local and first-order. `stream_epsilon` is that of the node's whole stream (stream
     level), None if nothing is protected. `malformed` counts the records that could not be decoded, `untimed`,
-    `late` and `overfull` those that entered no slot (records.slot_feed.RecordCounts). Regret and these counts
+    `late` and `overfull` those that entered no slot, `learnt` those that entered one and could be decoded,
+    None if nobody counted (records.slot_feed.RecordCounts). Regret and these counts
     are private figures. `decision` is the newest one, `average` that of the `averaged` rounds of its
     journal's life; both are public.
     """
@@ -79,6 +80,7 @@ class NodeSummary:
     untimed: int = 0
     late: int = 0
     overfull: int = 0
+    learnt: int | None = None
 
     @property
     def promise(self) -> Promise:
@@ -197,7 +199,9 @@ def summarise(
 def _with(node: NodeSummary, counts: RecordCounts | None) -> NodeSummary:
     if counts is None:
         return node
-    return replace(node, untimed=counts.untimed, late=counts.late, overfull=counts.overfull)
+    return replace(
+        node, untimed=counts.untimed, late=counts.late, overfull=counts.overfull, learnt=counts.learnt
+    )
 
 
 def _charges(recorder: Recorder) -> dict[str, tuple[int, float]]:

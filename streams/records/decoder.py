@@ -9,16 +9,17 @@ import numpy as np
 import orjson
 
 from nodes.values import FloatArray
-from streams.mesh.settings.schema import SchemaSettings, spelt
+from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
 from streams.records.columns import (
+    FILE,
+    JSON,
     block,
     bounded,
     bounded_rows,
     cell,
     labelled,
     labels_block,
-    moment,
-    number,
+    moments,
 )
 from streams.records.faults import (
     MISSING,
@@ -54,6 +55,9 @@ def csv_row(value: bytes) -> list[str] | None:
 class CsvFields:
     """Splits CSV lines into these columns."""
 
+    notation = FILE
+    """How numbers stand there."""
+
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
 
@@ -64,9 +68,9 @@ class CsvFields:
             return None
         return dict(zip(self._columns, row, strict=True))
 
-    def fault(self, value: bytes) -> str:
+    def fault(self, value: bytes) -> Fault:
         """Return why a line has no fields."""
-        return csv_fault(value)
+        return Fault(None, csv_fault(value))
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many lines; None if one of them is odd."""
@@ -84,12 +88,19 @@ class CsvFields:
 
 
 def json_fields(value: bytes) -> Mapping[str, object] | None:
-    """Return a JSON object's fields."""
+    """Return a JSON object's fields; None where a key stands twice in an object, at any depth."""
     try:
-        fields = json.loads(value)
+        fields = json.loads(value, object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError
+    return fields
 
 
 def json_columns(values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
@@ -136,15 +147,26 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     ) -> None:
         super().__init__(schema.width, longest, learnt)
         self._schema, self._fields, self.columns = schema, fields, columns
-        self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
-        self._label_column, self._label = schema.label.column, labelled(schema.label)
-        self._blocks = [(name, block(name, column)) for name, column in schema.features.items()]
-        self._labels = labels_block(schema.label)
+        self._notation = notation = getattr(fields, "notation", JSON)
+        self._columns = [
+            (name, column, notation, self._timestamp_of(name)) for name, column in schema.features.items()
+        ]
+        self._cells = [(column[0], cell(*column)) for column in self._columns]
+        self._label_column, self._label = schema.label.column, labelled(schema.label, notation)
+        self._blocks = [(column[0], block(*column)) for column in self._columns]
+        self._labels = labels_block(schema.label, notation)
         self._columns_of: BatchColumns = getattr(fields, "columns", json_columns)
         self._no_record: Callable[[bytes], NotARecord | None] = getattr(fields, "no_record", lambda _: None)
         self._tail = [1.0] if schema.intercept else []
-        self._norm, self._time = schema.norm, schema.timestamp
+        self._norm = schema.norm
+        self._time = None if schema.timestamp is None else schema.timestamp.column
+        self._moment = moments(notation, schema.timestamp)
         self.truth_columns = schema.truth or ()
+
+    def _timestamp_of(self, name: str) -> TimestampSettings | None:
+        """Return how the times in a column are read, if it is that of the records' times."""
+        timestamp = self._schema.timestamp
+        return timestamp if timestamp is not None and timestamp.column == name else None
 
     def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
         """Return (features (d,), label); None for a part that the record lacks."""
@@ -210,12 +232,12 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def text(self, value: bytes, column: str) -> str | None:
         """Return what the record holds in a column, as text; None if it holds no single value there."""
-        return self.texts(value, (column,))[0]
+        return spelt((self._total(self._fields, value) or {}).get(column))
 
-    def texts(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
-        """Return `text` of each of the columns."""
+    def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
+        """Return what the record holds in each of the columns, as a word that may be listed."""
         fields = self._total(self._fields, value) or {}
-        return [spelt(fields.get(column)) for column in columns]
+        return [word(fields.get(column)) for column in columns]
 
     def truth(self, value: bytes) -> FloatArray | None:
         """Return the right decision, (d,) and finite; None if the record does not hold it."""
@@ -253,12 +275,13 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         fields = self._fields(value)
         if fields is None:
             return self._unsplit(value)
-        for name, column in self._schema.features.items():
-            kind = feature_fault(column, fields[name]) if name in fields else MISSING
+        for column in self._columns:
+            name = column[0]
+            kind = feature_fault(*column, fields[name]) if name in fields else MISSING
             if kind is not None:
                 return Fault(name, kind)
         label = self._schema.label
-        kind = label_fault(label, fields[label.column]) if label.column in fields else MISSING
+        kind = label_fault(label, fields[label.column], self._notation) if label.column in fields else MISSING
         return None if kind is None else Fault(label.column, kind)
 
     def _why_timeless(self, value: bytes) -> Fault | None:
@@ -267,17 +290,24 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return self._unsplit(value)
         if self._time is None:
             return Fault(None, NO_TIME)
-        kind = time_fault(fields[self._time]) if self._time in fields else MISSING
-        return None if kind is None else Fault(self._time, kind)
+        kind = MISSING
+        if self._time in fields:
+            kind = time_fault(fields[self._time], self._notation, self._schema.timestamp) or ""
+        return Fault(self._time, kind) if kind else None
 
     def _unsplit(self, value: bytes) -> Fault:
-        return Fault(None, getattr(self._fields, "fault", json_fault)(value))
+        fault_of: Callable[[bytes], Fault] | None = getattr(self._fields, "fault", None)
+        return json_fault(value, self._schema.columns) if fault_of is None else fault_of(value)
 
     def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None
-        numbers = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
+        numbers = (
+            [self._notation.number(fields.get(name)) for name in self.truth_columns]
+            if fields is not None
+            else [None]
+        )
         return None if None in numbers else np.array(numbers, dtype=np.float64)
 
     def _timestamp(self, value: bytes) -> float | None:
         fields = self._fields(value) if self._time is not None else None
-        return None if fields is None else moment(fields.get(self._time or ""))
+        return None if fields is None else self._moment(fields.get(self._time or ""))

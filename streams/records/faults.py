@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from nodes.machine.slots import Place
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
-from streams.records.columns import cell, moment, number
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, TimestampSettings, word
+from streams.records.columns import FILE, Notation, cell, is_empty, is_missing_label, moments
 
 
 class Fault(NamedTuple):
@@ -37,7 +37,10 @@ class NotARecord(Enum):
 
 
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
+TWICE = "stands twice"
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
+_NOT_FINITE = re.compile(r"\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
+_LABELS = re.compile(r"[^,]+(,[^,]+)+")
 _NOTABLE = 0.01
 _FEW, _DIGITS = 6, 40  # int() reads no more than some thousand digits
 
@@ -79,53 +82,62 @@ class FaultCounts:
         return ", ".join([*lines, f"others ({rest:,})"] if rest else lines)
 
 
-def number_fault(value: object) -> str | None:
-    """Return why `columns.number` reads no number; None if it does."""
+def number_fault(value: object, notation: Notation = FILE) -> str | None:
+    """Return why a value is no number in that notation; None if it is one."""
     if value is None or value == "":
         return EMPTY
-    if number(value) is not None:
+    if notation.number(value) is not None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return "not a number"
-    try:
-        float(value)
-    except OverflowError:
+    if not isinstance(value, str) or notation.grammar.fullmatch(value) or _NOT_FINITE.fullmatch(value):
         return "not finite"
-    except ValueError:
-        return "a decimal comma" if _COMMA.fullmatch(str(value)) else "not a number"
-    return "not finite"
+    return EMPTY if is_empty(value) else "a decimal comma" if _COMMA.fullmatch(value) else "not a number"
 
 
-def feature_fault(settings: ColumnSettings, value: object) -> str | None:
-    """Return why a value gives no features; None if it does. Categories take any value."""
+def feature_fault(
+    name: str,
+    settings: ColumnSettings,
+    notation: Notation,
+    timestamp: TimestampSettings | None,
+    value: object,
+) -> str | None:
+    """Return why a value gives no features; None if it does. The rest is as for `columns.cell`."""
+    features = cell(name, settings, notation, timestamp)(value)
     if settings.hour is None and settings.weekday is None:
-        return None if settings.categories or settings.hashed else number_fault(value)
-    kind = time_fault(value)
-    return "not in the years 1 to 9999" if kind is None and cell("", settings)(value) is None else kind
+        if not settings.categories and not settings.hashed:
+            return number_fault(value, notation)
+        return None if features is not None else EMPTY if is_empty(value) else "not a single value"
+    kind = time_fault(value, notation, timestamp)
+    return "not in the years 1 to 9999" if kind is None and features is None else kind
 
 
-def label_fault(settings: LabelSettings, value: object) -> str | None:
+def label_fault(settings: LabelSettings, value: object, notation: Notation = FILE) -> str | None:
     """Return why a value gives no label; None if it does."""
     if settings.positive is None and settings.classes is None:
-        return number_fault(value)
+        return number_fault(value, notation)
     allowed = settings.classes
     if settings.positive is not None and settings.negative is not None:
         allowed = (*settings.negative, *settings.positive)
-    text = spelt(value)
-    if text is not None and (allowed is None or text in allowed):
+    text = word(value)
+    if text is not None and text in (allowed or settings.positive or ()):
         return None
-    if value is None or value == "":
-        return EMPTY
-    return "neither text nor a number" if allowed is None else f"not one of {some_of(allowed)}"
+    if is_missing_label(value):
+        return EMPTY if is_empty(value) else MISSING
+    if allowed is not None:
+        return f"not one of {some_of(allowed)}"
+    return "neither text nor a number" if text is None else None
 
 
-def time_fault(value: object) -> str | None:
+def time_fault(
+    value: object, notation: Notation = FILE, timestamp: TimestampSettings | None = None
+) -> str | None:
     """Return why a value gives no time; None if it does."""
-    if value is None or value == "":
+    if is_empty(value):
         return EMPTY
-    if moment(value) is not None:
+    if moments(notation, timestamp)(value) is not None:
         return None
-    if number_fault(value) == "not finite":
+    if number_fault(value, notation) == "not finite":
         return "not finite"
     try:
         parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -145,27 +157,32 @@ def csv_fault(value: bytes) -> str:
     return "wrong number of fields" if len(rows) == 1 else "not a line of CSV"
 
 
-def json_fault(value: bytes) -> str:
-    """Return why a line is no JSON object."""
+def json_fault(value: bytes, columns: Sequence[str] = ()) -> Fault:
+    """Return why a line is no JSON object whose keys stand once. It names one of the `columns` alone."""
     try:
-        json.loads(value)
+        pairs = json.loads(value, object_pairs_hook=tuple)
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return Fault(None, "not UTF-8")
     except (ValueError, RecursionError):
-        return "not JSON"
-    return "not a JSON object"
+        return Fault(None, "not JSON")
+    if not isinstance(pairs, tuple):
+        return Fault(None, "not a JSON object")
+    keys = Counter(key for key, _ in pairs)
+    return next((Fault(name, TWICE) for name in columns if keys[name] > 1), Fault(None, f"a key {TWICE}"))
 
 
 def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimension: int) -> Fault:
     """Return why a libsvm line does not decode. `allowed`: the labels, if only some are."""
     first, *pairs = value.split() or [b""]
     label = number_fault(_text(first))
+    if label is not None and _LABELS.fullmatch(_text(first)):
+        label = "more than one label"
     if label is None and allowed is not None and float(first) not in allowed:
         label = f"not one of {some_of([f'{label_value:g}' for label_value in allowed])}"
     if label is not None:
         return Fault("label", label)
     split = [_text(pair).split(":") for pair in pairs]
-    if any(len(parts) != 2 or not re.fullmatch(r"[-+]?\d+", parts[0]) for parts in split):
+    if any(len(parts) != 2 or not re.fullmatch(r"[-+]?[0-9]+", parts[0]) for parts in split):
         return Fault(None, "not index:value")
     indices = [int(index[:_DIGITS]) - base for index, _ in split]
     if any(not 0 <= index < dimension for index in indices):
@@ -177,7 +194,7 @@ def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimen
 
 
 def _text(part: bytes) -> str:
-    return part.decode("ascii", "replace").replace("_", "?")  # Python would read 1_0 as ten
+    return part.decode("ascii", "replace")
 
 
 def some_of(words: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from contextlib import closing
 from errno import EFBIG
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -25,9 +26,14 @@ Text packs to a fifth or a tenth, rarely to a fiftieth.
 
 
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
-    """Yield each line without its end, and without a byte order mark. `-` is standard input.
+    """Yield each line that is not blank, as `numbered_lines` does, without its number."""
+    return map(itemgetter(1), numbered_lines(path, stdin))
 
-    Raises OSError, EOFError or zlib.error.
+
+def numbered_lines(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with its number from 1 on, without its end and a byte order mark; blank lines are none.
+
+    `-` is standard input. Raises OSError, EOFError or zlib.error.
     """
     if path == "-":
         yield from _lines(stdin or sys.stdin.buffer)
@@ -36,17 +42,17 @@ def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
         yield from _within(_lines(file), Path(path).stat().st_size) if is_packed(path) else _lines(file)
 
 
-def _within(lines: Iterator[bytes], packed: int) -> Iterator[bytes]:
+def _within(lines: Iterator[tuple[int, bytes]], packed: int) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a packed file; raise OSError once they take far more memory than text does.
 
     Records that are sorted, shuffled or scored are all in memory, and a byte can hold a thousand empty lines.
     """
     most, unpacked = max(_LEAST, _RATIO * packed), 0
-    for line in lines:
+    for number, line in lines:
         unpacked += len(line) + _LINE
         if unpacked > most:
             raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
-        yield line
+        yield number, line
 
 
 def is_packed(path: str) -> bool:
@@ -80,15 +86,16 @@ def ordered(
     return lines if take is None else islice(lines, take.offset, None, take.every)
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     # A byte order mark is the file's: as part of the first record it would go to the one put before it.
-    mark = BOM_UTF8
+    mark, number = BOM_UTF8, 0
     while line := file.readline(LONGEST_LINE):
+        number += 1
         text, mark = line.removeprefix(mark), b""
         if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-            if text:
-                yield text.removesuffix(b"\n").removesuffix(b"\r")
+            if text and not text.isspace():
+                yield number, text.removesuffix(b"\n").removesuffix(b"\r")
             continue
         while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
             pass
-        yield b""
+        yield number, b""

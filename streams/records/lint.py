@@ -5,20 +5,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from math import inf
 from pathlib import Path
 
 from nodes.dynamics import LARGEST_RADIUS
+from nodes.machine.time_slots import TimeSlots
 from streams.mesh.algorithm import dynamics
 from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
+from streams.records.columns import A_SECOND, FILE
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultCounts, some_of
 from streams.records.shared_records import shared_records
 from streams.records.sources import opened_records
-from streams.records.sparse import LibsvmDecoder
+from streams.records.sparse import LibsvmDecoder, record_of
 from topology.schedules import CycleSchedule, FixedSchedule, window
 
 # Looks at the first records of a mesh file's files, and says what is allowed there but hardly meant.
@@ -103,8 +106,10 @@ def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read so far."""
     lines, decoder = opened_records(file, one.settings, one.place)
     words, values = _listed(one, decoder)
-    timed, counts = file.mesh.slots.by == "time", FaultCounts()
+    timed, counts, times = file.mesh.slots.by == "time", FaultCounts(), list[float]()
     for record in islice(lines, most):
+        moment = decoder.timestamp(record) if isinstance(decoder, SchemaDecoder) else None
+        times += [] if moment is None else [moment]
         counts.add(_fault(decoder, record, timed=timed and bool(one.takes)))
         for column, value in zip(words, values(record), strict=True):
             column.add(value)
@@ -115,9 +120,37 @@ def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     if counts.notable:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
+    yield from _times(file, one, times, records)
     for column in words:
         yield from column.findings(records)
     yield from _short(one, record_count, size)
+
+
+_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_YEARS = 1e8, 1e11
+"""Seconds since 1970 from 1973 to 5138: three decades, so of a number one unit at most makes such a time."""
+
+
+def _times(file: MeshFile, one: DataFile, times: Sequence[float], records: str) -> Iterator[str]:
+    """Yield a line if no record of a node lies in a slot, and one if times look like those of another unit.
+
+    Nothing is guessed: the owner says the unit.
+    """
+    settings, slots = one.settings, file.resolved.slots()
+    if not isinstance(settings, FileSettings) or settings.record.timestamp is None or not times:
+        return
+    place, last = ".".join(one.place), file.mesh.rounds or inf
+    if isinstance(slots, TimeSlots) and one.takes:
+        inside = [moment for moment in times if 1 <= slots.round_of(moment + file.mesh.shift) <= last]
+        if not inside:
+            yield f"{place}: none of {records} lies in a slot, by its time"
+    timestamp, (earliest, latest) = settings.record.timestamp, _YEARS
+    for unit, name in _UNITS.items():
+        ratio = A_SECOND[timestamp.unit] / A_SECOND[unit]
+        alike = sum(earliest <= moment * ratio < latest for moment in times)
+        if unit != timestamp.unit and 2 * alike > len(times):
+            mended = f"timestamp: {{column: {timestamp.column}, unit: {unit}}}"
+            yield f"{place}.schema.timestamp: the numbers look like {name} since 1970: say {mended}"
 
 
 def _short(one: DataFile, records: int, size: int) -> Iterator[str]:
@@ -153,15 +186,14 @@ def _listed(one: DataFile, decoder: SchemaDecoder | LibsvmDecoder) -> tuple[list
 
 
 def _texts(decoder: SchemaDecoder | LibsvmDecoder, columns: Sequence[str], record: bytes) -> list[str | None]:
-    return decoder.texts(record, columns) if isinstance(decoder, SchemaDecoder) else []
+    return decoder.words(record, columns) if isinstance(decoder, SchemaDecoder) else []
 
 
 def _number(record: bytes) -> Sequence[str | None]:
     """Return the label of a libsvm line as the mesh file spells it."""
-    try:
-        return [f"{float(record.split(maxsplit=1)[0]):g}"]
-    except (ValueError, IndexError):
-        return [None]
+    first = record_of(record).split(maxsplit=1)
+    number = FILE.number(first[0].decode("ascii", "replace")) if first else None
+    return [None if number is None else f"{number:g}"]
 
 
 def _looked_at(count: int, path: str | None, *, whole: bool) -> str:

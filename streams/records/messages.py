@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
-from streams.mesh.settings.schema import spelt
+from streams.mesh.settings.schema import word
+from streams.records.columns import FILE, JSON
 from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_columns, json_fields
-from streams.records.faults import NotARecord, json_fault
+from streams.records.faults import Fault, NotARecord, json_fault
 
 
 class Messages:
@@ -24,6 +25,8 @@ class Messages:
         self._nested = tuple(name for name in names if "." in name)
         self._value = settings.value
         self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
+        self.notation = JSON if settings.columns is None else FILE
+        """How numbers stand there."""
         self._split: Fields = json_fields if settings.columns is None else CsvFields(settings.columns)
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
@@ -44,14 +47,16 @@ class Messages:
             return None
         return getattr(self._split, "columns", json_columns)(values, names)
 
-    def fault(self, message: bytes) -> str:
+    def fault(self, message: bytes) -> Fault:
         """Return why a message gives no fields."""
         fields = self._split(message)
         if fields is None:
-            return getattr(self._split, "fault", json_fault)(message)
+            return (
+                self._split.fault(message) if isinstance(self._split, CsvFields) else json_fault(message, ())
+            )
         if not self._passes(fields):
-            return NotARecord.LEFT_OUT.value
-        return f"no JSON object at {self._value}"
+            return Fault(None, NotARecord.LEFT_OUT.value)
+        return Fault(None, f"no JSON object at {self._value}")
 
     def no_record(self, message: bytes) -> NotARecord | None:
         """Return why a message holds no record; None if it may hold one, unreadable or not."""
@@ -63,7 +68,7 @@ class Messages:
         return NotARecord.LEFT_OUT if fields is not None and not self._passes(fields) else None
 
     def _passes(self, fields: Mapping[str, object]) -> bool:
-        return all(spelt(field_at(fields, path)) in words for path, words in self._where.items())
+        return all(word(field_at(fields, path)) in words for path, words in self._where.items())
 
 
 _NOTHING = object()

@@ -57,7 +57,12 @@ class OwnDecoder(TotalDecoder[FloatArray]):
             decoded = self._source.decode(value)
             if decoded is None:
                 return None
-            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
+            read, label = np.asarray(decoded[0]), decoded[1]
+            if any(isinstance(number, str | bytes) for number in (*read.flat, label)):
+                # of text numpy and Python would make numbers, by grammars of their own
+                kinds.append("text where a number must be")
+                return None
+            features, label = read.astype(np.float64), float(label)
             if features.shape == (self.dimension,):
                 return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
             kinds.append("features of another shape")

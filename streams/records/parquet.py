@@ -10,6 +10,7 @@ import numpy as np
 
 from nodes.values import FloatArray
 from streams.mesh.settings.files import LONGEST_LINE
+from streams.records.columns import A_SECOND
 
 _ROWS, _BUFFER = 4096, 1 << 20
 _CHUNK = 1 << 26
@@ -17,7 +18,6 @@ _CHUNK = 1 << 26
 _ONCE = frozenset(("PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"))
 """The encodings that store a text for each row, so that what is read is no longer than what is stored."""
 _SPOILT = object()
-_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class NotParquet(ValueError):
@@ -201,7 +201,7 @@ def _values(pa: Any, chunk: Any) -> list[Any]:
     """Return the values of a chunk that is no text."""
     types, kind = pa.types, chunk.type
     if types.is_timestamp(kind) and kind.tz is not None:
-        second = _A_SECOND[kind.unit]
+        second = A_SECOND[kind.unit]
         return [None if ticks is None else ticks / second for ticks in chunk.cast(pa.int64()).to_pylist()]
     if types.is_decimal(kind) or types.is_temporal(kind):
         chunk = chunk.cast(pa.string())

@@ -4,12 +4,13 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError, meant
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import CsvFields, Fields, SchemaDecoder, csv_row, json_fields
-from streams.records.lines import lines
+from streams.records.lines import numbered_lines
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
 
 
@@ -26,14 +27,13 @@ class Refuser(Protocol):
 
 def records_to_predict(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], also: Sequence[str] = ()
-) -> tuple[int, Iterator[bytes], SchemaDecoder]:
-    """Return the line number of the first record, the records' lines, and their decoder.
+) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
+    """Return the records' lines with their numbers, and their decoder.
 
     Labels and times may be missing. `also`: columns to read beside the schema's, if they are there. `path` is
     that of the settings in `file`. Raises MeshFileError.
     """
-    lines, decoder = opened_file(file, settings, path, settings.record.features, also)
-    return 2 if settings.kind == "csv" and settings.columns is None else 1, lines, decoder
+    return _numbered(file, settings, path, settings.record.features, also)
 
 
 def opened_file(
@@ -48,12 +48,28 @@ def opened_file(
     `needed`: the columns that must be there (by default all). `also`: further columns that rows of Parquet
     get, if they are there.
     """
+    numbered, decoder = _numbered(file, settings, path, needed, also)
+    return map(itemgetter(1), numbered), decoder
+
+
+def _numbered(
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    needed: Iterable[str] | None,
+    also: Sequence[str],
+) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
     if settings.kind == "parquet":
-        return _parquet(file, settings, path, needed, also)
+        rows, decoder = _parquet(file, settings, path, needed, also)
+        return enumerate(rows, 1), decoder
     lines = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
-        return lines, _with_header(file, settings, path, next(lines, None), needed)
+        return lines, _with_header(file, settings, path, _first(lines), needed)
     return lines, file_decoder(file, settings, path, needed)
+
+
+def _first(lines: Iterator[tuple[int, bytes]]) -> bytes | None:
+    return next(lines, (0, None))[1]
 
 
 def file_decoder(
@@ -66,14 +82,14 @@ def file_decoder(
         return _of_columns(file, settings, path, settings.columns, "columns", needed)
     if settings.path in {None, "-"}:
         raise file.refuse((*path, "columns"), "missing: must name the columns of CSV lines without a header")
-    return _with_header(file, settings, path, next(_lines(file, settings, path), None))
+    return _with_header(file, settings, path, _first(_lines(file, settings, path)))
 
 
 def header_columns(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the columns that the file's header names; None where no header does. Raises MeshFileError."""
     if settings.kind != "csv" or settings.columns is not None or settings.path in {None, "-"}:
         return None
-    return _header(file, settings, path, next(_lines(file, settings, path), None))
+    return _header(file, settings, path, _first(_lines(file, settings, path)))
 
 
 def _parquet(
@@ -157,16 +173,16 @@ def _decoder(
     return SchemaDecoder(settings.record, fields, settings.max_record_bytes, file.dimension, columns)
 
 
-def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[tuple[int, bytes]]:
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
     return guarded(file, settings.path, path)
 
 
-def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises MeshFileError if it cannot be read."""
+def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with their numbers. Raises MeshFileError if it cannot be read."""
     with readable(file, name, path):
-        yield from lines(name)
+        yield from numbered_lines(name)
 
 
 @contextmanager

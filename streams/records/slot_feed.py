@@ -29,13 +29,14 @@ class RecordCounts:
 
     `read` has all records up to the end of the last slot closed, whether a slot has them or not. `untimed`
     have no time that can be read: they have that fault too. `late` lie before the first slot, and `overfull`
-    were more than their slot holds.
+    were more than their slot holds. `learnt`: the records that entered a slot and can be read.
     """
 
     read: FaultCounts = field(default_factory=FaultCounts)
     untimed: int = 0
     late: int = 0
     overfull: int = 0
+    learnt: int = 0
 
 
 class DataLog:
@@ -130,7 +131,9 @@ class SlotFeed:
         counts, present = self._counts, observations.present
         counts.late += closed.late
         counts.overfull += closed.overfull
-        if np.count_nonzero(present) == len(closed.values):
+        readable = int(np.count_nonzero(present))
+        counts.learnt += readable
+        if readable == len(closed.values):
             counts.read.records += len(closed.values)
             return
         for value, is_present in zip(closed.values, present.tolist(), strict=True):

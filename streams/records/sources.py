@@ -38,7 +38,7 @@ from streams.records.messages import Messages
 from streams.records.own import OwnDecoder
 from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, in_order_of_time, moved
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
-from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
+from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, is_comment, rows_of
 
 _PLACE = {"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)}
 _TRUTH = ("target_x", "target_y")
@@ -229,7 +229,8 @@ def opened_records(
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
     if not isinstance(settings, CsrSettings):
-        return guarded(file, settings.path, path), decoder
+        lines = (line for _, line in guarded(file, settings.path, path) if not is_comment(line))
+        return lines, decoder
     try:
         return csr_lines(settings.path, settings, file.dimension), decoder
     except NotCsr as error:

@@ -1,6 +1,7 @@
 """Sparse records: libsvm lines, `label index:value ...`, and a matrix in compressed rows as such lines."""
 
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,22 @@ from streams.records.columns import bounded
 from streams.records.faults import Fault, sparse_fault
 from streams.records.record import SparseRow, TotalDecoder
 
+_FOREIGN = re.compile(rb"[^-+0-9.eE:\s]")
+"""A character that no line has: what is left of it is what Python reads as numbers, but for 1_0 and inf."""
+_QUERY = re.compile(rb"\s*(\S+)\s+qid:[0-9]+(?=\s|$)")
 _ABSENT = SparseRow(np.zeros(0, np.int64), np.zeros(0)), 0.0
+
+
+def is_comment(line: bytes) -> bool:
+    """Return whether a line of a file holds nothing but a comment, so no record."""
+    return line.lstrip().startswith(b"#")
+
+
+def record_of(line: bytes) -> bytes:
+    """Return a line without what SVMlight lets stand beside the record: a comment behind #, and `qid:3`."""
+    record = line.partition(b"#")[0]
+    query = _QUERY.match(record)
+    return record if query is None else query[1] + record[query.end() :]
 
 
 class LibsvmDecoder(TotalDecoder[SparseRow]):
@@ -32,10 +48,11 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
         self._label, self._norm, self._base = settings.label, settings.norm, settings.index_base
 
     def _decoded(self, value: bytes) -> tuple[SparseRow, float] | None:
-        if b"_" in value:  # Python would read 1_0 as ten
+        line = record_of(value)
+        if _FOREIGN.search(line):
             return None
         try:
-            first, *pairs = value.split()
+            first, *pairs = line.split()
             entries = [pair.split(b":") for pair in pairs]
             indices = np.array([int(index) for index, _ in entries], dtype=np.int64) - self._base
             values = np.array([float(number) for _, number in entries], dtype=np.float64)
@@ -52,7 +69,7 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
     def _fault(self, value: bytes) -> Fault:
         positive, negative = self._label.positive, self._label.negative
         allowed = None if positive is None or negative is None else (*negative, *positive)
-        return sparse_fault(value, allowed, self._base, self.dimension)
+        return sparse_fault(record_of(value), allowed, self._base, self.dimension)
 
 
 def _label(settings: SparseLabelSettings, number: float) -> float | None:

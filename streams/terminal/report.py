@@ -15,7 +15,7 @@ from streams.ledger import Reuse, promises_of
 from streams.local.results import Summary
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.terminal.text import counted, promises
+from streams.terminal.text import counted, listed, promises
 
 # Prints tables and sentences, with the same words on a terminal and in a file.
 
@@ -139,7 +139,7 @@ def say_summary(console: Console, summary: Summary) -> None:
 
 
 def say_dropped(console: Console, summary: Summary) -> None:
-    """Print the number of records in no slot, if slots by time left some out."""
+    """Print who had nothing to learn from, and how many records slots by time left out."""
     by_node = []
     for node in summary.nodes:
         reasons = (
@@ -149,6 +149,12 @@ def say_dropped(console: Console, summary: Summary) -> None:
         )
         parts = [f"{number:,} {reason}" for number, reason in reasons if number]
         by_node += [f"{node.name} {', '.join(parts)}"] if parts else []
+    idle = [node.name for node in summary.nodes if node.learnt == 0]
+    if idle:
+        say(
+            console,
+            f"Nothing was learnt from records of {listed(idle)}: none that can be read lies in a slot.",
+        )
     if by_node:
         say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(by_node)}.")
 

@@ -1,12 +1,19 @@
 """Settings of a record's features and label. Nothing is fitted: bounds and categories are given."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from streams.mesh.errors import meant
 from streams.mesh.settings.base import Choice, Count, Positive, Settings, Vector, listed, refusal
@@ -30,14 +37,37 @@ def spelt(value: object) -> str | None:
             return None
 
 
-def _text(value: object) -> str:
-    text = spelt(value)
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+
+
+def word(value: object) -> str | None:
+    """Return the text by which a value is looked up among words; None if it is not a single, finite one.
+
+    A whole number is one word however it is spelt: 1, 1.0 and "1.0", as a data frame writes integers where a
+    column has gaps. So 007, which is no number of JSON, and 7 are two.
+    """
+    match value:
+        case str():
+            whole = _WHOLE.fullmatch(value) if value[-2:] in {".0", "00"} else None
+            if whole is None:
+                return value
+            return "0" if whole[1] == "-0" else whole[1]
+        case float():
+            if not math.isfinite(value):
+                return None
+            return repr(int(value)) if value.is_integer() else repr(value)
+        case _:
+            return spelt(value)
+
+
+def _word(value: object) -> str:
+    text = word(value)
     if text is None:
         raise refusal("must be text or a number")
     return text
 
 
-Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_text)]
+Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_word)]
 
 
 def first_repeated(words: tuple[str, ...]) -> str | None:
@@ -115,7 +145,8 @@ class ColumnSettings(Choice):
     """That many features: a hash of the value chooses which of them is 1."""
     hour: Zone = None
     """A time zone by its IANA name, such as UTC or Europe/Berlin: 24 features, of which that of the time's
-    hour there is 1. Times are read as `timestamp` of the schema reads them."""
+    hour there is 1. Times are seconds since 1970, or ISO 8601 with a zone; of the column that `timestamp`
+    of the schema names, what that says."""
     weekday: Zone = None
     """A time zone, as for `hour`: 7 features, Monday first, of which that of the time's day there is 1."""
 
@@ -157,7 +188,8 @@ class LabelSettings(Settings):
     class."""
     negative: Words | None = None
     """The values whose label is -1; all others make the record unreadable. Not given: all but `positive`
-    are -1."""
+    are -1, and a missing label (nothing, null, NaN, or text that stands for it, such as NA) makes the record
+    unreadable."""
     classes: Words | None = None
     """The classes, for softmax; not given for other losses. The label is the value's place in this list, from
     0. Other values make the record unreadable."""
@@ -184,6 +216,24 @@ class LabelSettings(Settings):
         return self
 
 
+class TimestampSettings(Settings):
+    """The column of a record's time, and how it is read."""
+
+    column: str
+    """The column. It may be a feature too."""
+    unit: Literal["s", "ms", "us", "ns"] = "s"
+    """What a number counts since 1970: seconds, or thousandths, millionths or billionths of one."""
+
+    @model_serializer(mode="wrap")
+    def _column_alone(self, whole: SerializerFunctionWrapHandler) -> Any:
+        """Write the column alone where nothing else is said: what was kept of a run stays as it is."""
+        return self.column if self == TimestampSettings(column=self.column) else whole(self)
+
+
+def _as_timestamp(value: Any) -> Any:
+    return {"column": value} if isinstance(value, str) else value
+
+
 class SchemaSettings(Settings):
     """A record's columns. Columns that it does not name are not read."""
 
@@ -195,9 +245,9 @@ class SchemaSettings(Settings):
     """Add a last feature that is always 1."""
     norm: Positive | None = None
     """Rows longer than this in L2, intercept included, are scaled down to it. Not given: they stay."""
-    timestamp: str | None = None
+    timestamp: Annotated[TimestampSettings | None, BeforeValidator(_as_timestamp)] = None
     """The column of a record's time, which slots by time and `feed --timestamps` need: seconds since 1970,
-    or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. It may be a feature too. Not given:
+    or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. A mapping says how else it is read. Not given:
     records have no times."""
     truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
@@ -216,7 +266,7 @@ class SchemaSettings(Settings):
         if repeated is not None:
             raise refusal(f"{repeated} is named twice: a column for each coordinate", "truth")
         used = {**dict.fromkeys(self.features, "a feature"), self.label.column: "the label"}
-        used |= {} if self.timestamp is None else {self.timestamp: "the timestamp"}
+        used |= {} if self.timestamp is None else {self.timestamp.column: "the timestamp"}
         common = next((name for name in truth if name in used), None)
         if common is not None:
             raise refusal(f"{common} is {used[common]}, and the truth is never learnt from", "truth")
@@ -230,7 +280,7 @@ class SchemaSettings(Settings):
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read."""
-        stamp = () if self.timestamp is None else (self.timestamp,)
+        stamp = () if self.timestamp is None else (self.timestamp.column,)
         return (*self.features, self.label.column, *stamp, *(self.truth or ()))
 
 

@@ -242,12 +242,14 @@ def predictions(
         check_threshold(wanted.threshold, file.model.loss)
     vector = file.model.seen(which)
     also = () if wanted.id_column is None else (wanted.id_column,)
-    first, lines, decoder = records_to_predict(refuser, settings, path, also)
-    parts, ids, left_out = [], [], LeftOutRecords()
+    lines, decoder = records_to_predict(refuser, settings, path, also)
+    parts, ids, left_out, numbers = [], [], LeftOutRecords(), list[int]()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)
     while chunk := list(islice(lines, CHUNK)):
-        for line, line_parts in zip(chunk, decoder.parts_of(chunk), strict=True):
+        records_read = [line for _, line in chunk]
+        numbers += [number for number, _ in chunk]
+        for line, line_parts in zip(records_read, decoder.parts_of(records_read), strict=True):
             parts.append(line_parts)
             left_out.add(line, line_parts, decoder)
             ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
@@ -258,7 +260,10 @@ def predictions(
     features = np.array([row for row, _ in readable])
     predictions_made = _said(file, loss, vector, features)
     following = iter(predictions_made.tolist())
-    records = [(k, None if row is None else next(following)) for k, (row, _) in enumerate(parts, first)]
+    records = [
+        (number, None if row is None else next(following))
+        for number, (row, _) in zip(numbers, parts, strict=True)
+    ]
     classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
     is_labelled = np.array([label is not None for _, label in readable])
     labels = np.array([label for _, label in readable if label is not None])

@@ -55,7 +55,7 @@ def test_a_file_as_it_is_meant_gets_no_warning(checked):
     [
         (ROW * 7, ['features.c: "blue" never occurs in', 'label: "bad" never occurs in']),
         ("1,red,bad\n2,green,bad\n3,blue,bad\n" * 2, ['label: "ok" never occurs in']),
-        ("1,,ok\n2,green,bad\n" * 3, ['features.c: "red", "blue" never occur in']),
+        ("1,pink,ok\n2,green,bad\n" * 3, ['features.c: "red", "blue" never occur in']),
     ],
 )
 def test_a_listed_word_that_never_occurs(checked, rows, said):
@@ -110,6 +110,34 @@ def test_a_record_without_a_time_is_malformed_where_slots_go_by_time(checked):
     assert checked(mixed, timed[0], schema, *number) == [
         "nodes.a.source: 2 of the 120 records of a.csv are malformed: x: a time without a zone (2)"
     ]
+
+
+TIMED = ("{by: count, size: 1}", "{by: time, period: 60, start: 1700000000, size: 4}")
+
+
+@pytest.mark.parametrize(
+    ("first", "unit", "meant"),
+    [
+        ("1700000001", "s", None),
+        ("1700000001000", "s", "milliseconds since 1970: say timestamp: {column: at, unit: ms}"),
+        ("1700000001000000", "s", "microseconds since 1970: say timestamp: {column: at, unit: us}"),
+        ("1700000001000000000", "s", "nanoseconds since 1970: say timestamp: {column: at, unit: ns}"),
+        ("1700000001000", "ms", None),
+        ("1700000001", "ms", "seconds since 1970: say timestamp: {column: at, unit: s}"),
+        ("2023-11-14T22:13:21Z", "s", None),
+        ("2023-11-14T22:13:21Z", "ms", None),
+        ("17", "s", ""),
+    ],
+)
+def test_times_in_another_unit(checked, first, unit, meant):
+    """Found, named, and never guessed."""
+    columns = (("path: a.csv", "path: a.csv, columns: [x, c, y, at]"), TIMED)
+    stamp = (LABEL, f"{LABEL}, timestamp: {{column: at, unit: {unit}}}")
+    rows = "".join(f"{row},{first}\n" for row in GOOD.splitlines())
+    warnings = checked(rows, *columns, stamp)
+    none = ["nodes.a.source: none of the 121 records of a.csv lies in a slot, by its time"]
+    named = [] if not meant else [f"{SCHEMA_OF_A}.timestamp: the numbers look like {meant}"]
+    assert warnings == ([] if meant is None else none + named)
 
 
 def test_the_number_of_records_is_said_and_no_more_are_looked_at(checked, monkeypatch):

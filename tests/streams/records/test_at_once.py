@@ -22,16 +22,16 @@ FEATURES = {
     "bounds": {"bounds": [0, 100]},
     "log": {"log": [0.01, 1e6]},
     "buckets": {"buckets": [-1, 0, 2.5]},
-    "categories": {"categories": ["a", "1", "1.0", "true", "", "1e+20", "100000000000000000000"]},
+    "categories": {"categories": ["a", "1", "true", "", "1e+20", "100000000000000000000"]},
     "hashed": {"hashed": 5},
     "hour": {"hour": "Europe/Berlin"},
     "weekday": {"weekday": "America/New_York"},
 }
 LABELS = {
     "number": {"column": "label"},
-    "signs": {"column": "label", "positive": ["3", "3.0", "yes"], "negative": ["no", "1e+20"]},
+    "signs": {"column": "label", "positive": ["3", "yes"], "negative": ["no", "1e+20"]},
     "open": {"column": "label", "positive": "yes"},
-    "classes": {"column": "label", "classes": ["3", "yes", "no", "3.0"]},
+    "classes": {"column": "label", "classes": ["3", "yes", "no"]},
 }
 ORDINARY = {
     "plain": 1.5,

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
-from streams.records.lines import lines, ordered
+from streams.records.lines import lines, numbered_lines, ordered
 
 ROWS = [f"row {k}".encode() for k in range(101)]
 
@@ -16,9 +16,14 @@ def taken(offset, *, every=4, shuffle=False, seed=0, by_time=False):
     return list(ordered(iter(ROWS), seed, shuffle=shuffle, take=take, by_time=by_time))
 
 
+def test_blank_lines_are_no_records_and_have_their_numbers(tmp_path):
+    (tmp_path / "rows").write_bytes(b"\na\n\n \t\r\n\r\nb\n\x0b\n")
+    assert list(numbered_lines(str(tmp_path / "rows"))) == [(2, b"a"), (6, b"b")]
+
+
 def test_lines_of_a_file_with_any_ends(tmp_path):
     (tmp_path / "rows").write_bytes(b"a\nb\r\n\nc")
-    assert list(lines(str(tmp_path / "rows"))) == [b"a", b"b", b"", b"c"]
+    assert list(lines(str(tmp_path / "rows"))) == [b"a", b"b", b"c"]
     (tmp_path / "rows").write_bytes(b"a\n")
     assert list(lines(str(tmp_path / "rows"))) == [b"a"]
 
@@ -84,11 +89,11 @@ MARK = b"\xef\xbb\xbf"
     [
         (b"a\nb\n", [b"a", b"b"]),
         (b"", []),
-        (b"\n", [b""]),
-        (b"\n" + MARK + b"a\n", [b"", MARK + b"a"]),
+        (b"\n", []),
+        (b"\n" + MARK + b"a\n", [MARK + b"a"]),
         (b"x" * LONGEST_LINE + b"\nb\n", [b"", b"b"]),
     ],
-    ids=["rows", "none", "empty line", "not the first", "huge"],
+    ids=["rows", "none", "blank line", "not the first", "huge"],
 )
 def test_a_byte_order_mark_is_the_file_s_and_no_record_s(content, expected):
     assert list(lines("-", io.BytesIO(MARK + content))) == expected

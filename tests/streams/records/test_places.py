@@ -37,6 +37,7 @@ from streams.mesh.settings.schema import (
     LibsvmSettings,
     SchemaSettings,
     SparseLabelSettings,
+    TimestampSettings,
 )
 from streams.records.sources import held_out, open_source
 from streams.tools.feed.feed_source import FeedOptions, opened
@@ -100,9 +101,10 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "label": [],
         "intercept": [False, True],
         "norm": [None, 0.5],
-        "timestamp": ["at"],
+        "timestamp": ["at", {"column": "at", "unit": "s"}],
         "truth": [None, True],
     },
+    TimestampSettings: {"column": ["at"], "unit": ["s"]},
     LabelSettings: {
         "column": ["label"],
         "positive": [None, "1", ["1", "3"]],
