@@ -16,12 +16,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # an interrupt while loading would give a traceback, or be lost in an import
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from streams.cli import command_line  # noqa: PLC0415 # not before this
+    from streams.mesh.read_files import noting_files  # noqa: PLC0415 # as above
     from streams.mesh.user_code import interrupted  # noqa: PLC0415 # as above
 
     if usual is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupted)
     try:
-        command_line.main(arguments)
+        with noting_files():
+            command_line.main(arguments)
     finally:
         if signal.getsignal(signal.SIGINT) is interrupted:  # an ignored signal stays ignored
             signal.signal(signal.SIGINT, usual)

@@ -22,6 +22,7 @@ from nodes.values import Average, FloatArray
 from streams.ledger import Promise, Reuse, known_spends, lives_of
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
+from streams.mesh.errors import check_output
 from streams.mesh.file import MeshFile
 from streams.records.slot_feed import RecordCounts
 
@@ -317,10 +318,12 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
-    """Call `save` with another name, then rename the file. Raises OSError, and what `save` raises.
+    """Call `save` with another name, then rename the file.
 
-    `private`: its mode is 0600; otherwise the process's mask sets it. An OSError names `path`.
+    `private`: its mode is 0600; otherwise the process's mask sets it. Raises UsageError for a file that the
+    command under way reads, OSError, which names `path`, and what `save` raises.
     """
+    check_output(path)
     try:
         _save_beside(path, save, private=private)
     except OSError as error:  # of a full disk it names no file, or the unfinished one

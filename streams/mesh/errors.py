@@ -12,6 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from streams.mesh.read_files import is_read
+
 ABSENT = object()
 """Stands for no value to show."""
 _LONGEST = 80
@@ -224,4 +226,11 @@ def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
     for name in files:
         if (folder / name).is_dir():
             raise UsageError(f"{folder / name}: is a folder: must be a file, or not there yet")
+        check_output(folder / name)
     return folder
+
+
+def check_output(path: Path) -> None:
+    """Raise UsageError if the command under way reads the file that it is about to write."""
+    if is_read(path):
+        raise UsageError(f"{path}: this command reads it: must be another file, or not there yet")

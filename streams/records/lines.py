@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from streams.mesh.compatibility import takes
+from streams.mesh.read_files import note_file
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 
@@ -65,7 +66,9 @@ def opened(path: str) -> BinaryIO:
     if stat.S_IFMT(Path(path).stat().st_mode) in {stat.S_IFCHR, stat.S_IFBLK}:
         # /dev/zero holds a line without an end
         raise OSError(errno.EINVAL, "a device", path)
-    return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else Path(path).open("rb")
+    file = gzip.open(path, "rb") if is_packed(path) else Path(path).open("rb")  # noqa: SIM115 # the caller does
+    note_file(file)
+    return cast("BinaryIO", file)
 
 
 def ordered(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nodes.values import FloatArray
+from streams.mesh.read_files import note_file
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.columns import A_SECOND
 
@@ -119,6 +120,7 @@ def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any
     except ImportError:
         raise NoPyarrow from None
     with Path(path).open("rb") as opened:
+        note_file(opened)
         try:
             # not whole row groups at once: a buffer for each column
             limits = {"pre_buffer": False, "buffer_size": _BUFFER}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Observations
+from streams.mesh.read_files import note_file
 from streams.mesh.settings.schema import CsrSettings, SparseLabelSettings, SparseSettings
 from streams.records.columns import bounded
 from streams.records.faults import Fault, sparse_fault
@@ -118,6 +119,7 @@ def _loaded(path: str, names: tuple[str, ...], split: int | None) -> Arrays:
     names = names if split is None else (*names, "split")
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            note_file(opened)
             missing = [name for name in names if name not in file]
             if missing:
                 raise NotCsr(f"has no array {missing[0]}: must have {', '.join(names)}")

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from streams.mesh.errors import MeshFileError, Problem
+from streams.mesh.read_files import note_file
 from streams.mesh.settings.base import Count, Settings, refusal
 
 # Shared settings of files: paths, `${NAME}` from the environment, and which records to take.
@@ -33,6 +34,7 @@ def read_small(path: str | Path, most: int = SMALL) -> bytes:
         with open(path, "rb", opener=_at_once) as file:  # Path.open takes no opener
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "no regular file", str(path))
+            note_file(file)
             content = file.read(most + 1)
     except ValueError:  # a zero byte, or half a character
         raise OSError(errno.EINVAL, "no path of a file", str(path)) from None

@@ -1,0 +1,41 @@
+"""Knows which files the command under way has read, so that it writes over none of them.
+
+A program that uses the library decides for itself: there is a command under way in the command line alone.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+_FILES: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that the command has read", default=None)
+"""Each by device and inode: a file has many names."""
+
+
+@contextmanager
+def noting_files() -> Iterator[None]:
+    """Note the files that a command reads, from here on until it ends."""
+    token = _FILES.set(set())
+    try:
+        yield
+    finally:
+        _FILES.reset(token)
+
+
+def note_file(file: Any) -> None:
+    """Note that this open file is read. Every reader of a file that a user names calls it."""
+    files, status = _FILES.get(), os.fstat(file.fileno())
+    if files is not None and stat.S_ISREG(status.st_mode):
+        files.add((status.st_dev, status.st_ino))
+
+
+def is_read(path: Path) -> bool:
+    """Return whether the command under way has read the file at that path, by whatever name."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in (_FILES.get() or ())
