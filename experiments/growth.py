@@ -13,7 +13,7 @@ from itertools import repeat
 import numpy as np
 
 from experiments.harness.figures import Curve, draw, table
-from experiments.harness.meshes import engine, settings
+from experiments.harness.meshes import numpy_engine, settings
 from experiments.harness.study import Study
 from nodes.engine import Engine
 from nodes.values import Observations
@@ -84,7 +84,7 @@ def built(nodes: int, dimension: int) -> Engine:
         privacy={"mechanism": "laplace", "epsilon": 1, "gradient_bound": 1, "noise": "simulated"},
         topology={"graph": {"edges": pairs}},
     )
-    return engine(mesh, 0)
+    return numpy_engine(mesh, 0)
 
 
 def timed(one: Engine, nodes: int, dimension: int, rounds: int) -> float:

@@ -29,9 +29,14 @@ def node_name(number: int) -> str:
 
 def engine(mesh: MeshSettings, seed: int) -> Engine:
     """Return the engine of a mesh whose nodes are alike, under the noise and the schedule of `seed`."""
+    return fast(numpy_engine(mesh, seed))
+
+
+def numpy_engine(mesh: MeshSettings, seed: int) -> Engine:
+    """Return the same, without compiled rounds: to measure it."""
     names = tuple(sorted(mesh.nodes))
     made = seeded(mesh, seed)
-    return fast(Engine(made.node(names[0]).learner_with(SimulatedSampler(seed, names)), made.schedule))
+    return Engine(made.node(names[0]).learner_with(SimulatedSampler(seed, names)), made.schedule)
 
 
 def fast(engine: Engine) -> Engine:

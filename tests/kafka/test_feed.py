@@ -67,7 +67,7 @@ def test_a_file_in_place_of_the_sources_own(feeding):
 
 def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
     long = row(3)[:-1] + b", " + b'"w": "' + b"x" * 3000 + b'"}'
-    lines = [row(1), b"{", long, b"", b"\xff\x00", row(6)]
+    lines = [row(1), b"{", long, b"[", b"\xff\x00", row(6)]
     feeding.provision(max_message_bytes=3500).write(lines)
     fed = feeding()
     assert (fed.records, fed.counts.malformed) == (6, 4)
@@ -76,6 +76,13 @@ def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
     assert [letter["line"] for letter in letters] == [2, 3, 4, 5]
     assert letters[1]["reason"] == "longer than 2,476 bytes, the most that the topic takes"
     assert [base64.b64decode(letter["value"]) for letter in letters] == lines[1:5]
+    assert feeding().records == 0  # and the lines are known again
+
+
+def test_a_blank_line_is_no_record(feeding):
+    feeding.provision().write([row(1), b"", row(2), b"  ", row(3)])
+    assert feeding().records == 3
+    assert feeding.values() == [row(1), row(2), row(3)]
     assert feeding().records == 0  # and the lines are known again
 
 

@@ -90,10 +90,12 @@ def shared(file, change=lambda kept: None, errors=None):
         for record in node.journal.records():
             mean = record.average.mean.tobytes() if record.average else b""
             values[name, "journal", record.round] = record.release.tobytes() + mean
-            by_count = file.mesh.slots.by == "count"  # else the position (private) moves
+            by_count = file.mesh.slots.by == "count"  # else the positions (private) move
             rounds = record.average and record.average.rounds
             position = by_count and record.data_position
-            said.append((name, record._replace(release=None, average=rounds, data_position=position)))
+            read = by_count and record.read
+            shown_record = record._replace(release=None, average=rounds, data_position=position, read=read)
+            said.append((name, shown_record))
     refused = {name: node.refused for name, node in mesh.nodes.items()}
     shows = {name: steady(shown(figure.shared)) for name, figure in figures.items()}
     shows["scheduler"] = of_a_scheduler(parts, mesh, now[0])
