@@ -130,9 +130,14 @@ def _data_bus(
 
 
 def _flush(bus: KafkaBus, topics: str) -> None:
-    """Wait for the last records, and say how many the broker has not taken."""
-    if not bus.flush(FLUSH / 2):
+    """Wait for the last records as long as the broker takes any, and say how many it has not taken."""
+    waiting = bus.waiting
+    while not bus.flush(FLUSH / 2):
+        if bus.waiting < waiting:  # it is slow, not away
+            waiting = bus.waiting
+            continue
         LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
+        return
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0

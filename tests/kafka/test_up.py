@@ -207,7 +207,7 @@ def fed(upped):
     """How many records each data topic holds."""
     logs = Logs(connection(upped.servers))
     try:
-        return {name: logs.span(load(upped.path).data_topics(name).records)[1] for name in upped.names}
+        return {name: logs.span(load(guest.path).data_topics(name).records)[1] for name in upped.names}
     except BusError:  # a broker that has just started leads no partition yet
         return {}
     finally:
@@ -310,9 +310,9 @@ def test_slots_in_the_past_are_refused_and_a_replay_moves_their_records_and_lose
     assert "the time of every record moves by " in guest.said
     begun = load(guest.state / "replay.yaml").mesh.slots.start
     for name in guest.names:
-        messages = stored(connection(guest.servers), load(upped.path).data_topics(name).records)
+        messages = stored(connection(guest.servers), load(guest.path).data_topics(name).records)
         assert [message.timestamp()[1] / 1000 for message in messages] == [begun + k + 0.5 for k in range(12)]
-        predicted = stored(connection(guest.servers), load(upped.path).data_topics(name).predictions)
+        predicted = stored(connection(guest.servers), load(guest.path).data_topics(name).predictions)
         assert [json.loads(message.value())["round"] for message in predicted] == list(range(1, 13))
 
 

@@ -16,6 +16,13 @@ from tests.support.processes.mesh import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
+MEASURED = {
+    "kind": "topic",
+    "schema": {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}},
+}
+"""What a made-up sensor's records hold, on a topic that another mesh has."""
+
+
 class Bench:
     """A folder in which commands are called one after the other, on a broker."""
 
@@ -25,7 +32,7 @@ class Bench:
         self.nodes = [f"{name}-{self.mark}" for name in "ab"]
 
     def mesh(self, name, run):
-        """The file of a mesh: all of them read the same data topics."""
+        """The file of a mesh: all of them read the data topics of `m1`."""
         tree = changed(
             name=f"{name}-{self.mark}",
             run=run,
@@ -37,7 +44,12 @@ class Bench:
             silence=60,
             rounds=3,
         )
-        tree["nodes"] = {node: {"source": {"kind": "localisation"}} for node in self.nodes}
+        made_here = {"kind": "localisation"}
+        sources = {
+            node: made_here if name == "m1" else {**MEASURED, "topic": f"data.m1-{self.mark}.{node}"}
+            for node in self.nodes
+        }
+        tree["nodes"] = {node: {"source": source} for node, source in sources.items()}
         tree["brokers"] = {side: {"servers": self.servers} for side in ("mesh", "data")}
         tree["brokers"]["trust_broker"] = True
         folder = self.folder / f"{name}-{run}"

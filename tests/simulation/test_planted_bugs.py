@@ -164,7 +164,7 @@ BUGS = {
     wrong_alpha_after_a_gap: "has not drawn it",
     expiry_by_bare_timer: "stands on the edge since",
     correction_twice: "twice, or for nothing",
-    progress_believed_without_bound: "it does not go on",
+    progress_believed_without_bound: "is far ahead",
     poison_that_ends_a_reader: "Refused",
     send_before_the_append_is_done: "before its journal",
     stuck_member_waited_for: "it does not go on",

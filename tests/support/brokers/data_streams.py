@@ -58,9 +58,9 @@ class DataTopic:
     `login`: what a client says to the broker first.
     """
 
-    def __init__(self, address, partitions=1, node=None, **login):
+    def __init__(self, address, partitions=1, node=None, mesh="m", **login):
         self.node = node or f"n{uuid.uuid4().hex[:12]}"
-        self.topics = DataTopics("m", self.node)
+        self.topics = DataTopics(mesh, self.node)
         self.name = self.topics.records
         self.address = address
         self.client = {"bootstrap.servers": address} | login
