@@ -23,9 +23,10 @@ from nodes.machine.time_slots import TimeSlots
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
-from streams.bus.preflight import PreflightFailed, check_clusters, preflight
+from streams.bus.preflight import Outside, PreflightFailed, check_clusters, preflight
 from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh, on_existing_topic
 from streams.bus.topic_specs import data_specs, mesh_specs
+from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
@@ -132,12 +133,10 @@ def _data_bus(
 def _flush(bus: KafkaBus, topics: str) -> None:
     """Wait for the last records as long as the broker takes any, and say how many it has not taken."""
     waiting = bus.waiting
-    while not bus.flush(FLUSH / 2):
-        if bus.waiting < waiting:  # it is slow, not away
-            waiting = bus.waiting
-            continue
+    while not bus.flush(FLUSH / 2) and bus.waiting < waiting:  # it is slow, not away
+        waiting = bus.waiting
+    if bus.waiting:
         LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
-        return
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0
@@ -154,7 +153,7 @@ class NodeProcess:
 
     def __init__(self, file: MeshFile, names: Sequence[str], options: NodeOptions) -> None:
         self._file, self._names, self._options = file, tuple(names), options
-        self._brokers = file.brokers(self._names[0])
+        self._brokers, self._records = file.brokers(self._names[0]), file.records_broker(self._names[0])
         check_shared(file, self._names)
         self._nodes = [HostedNode(file, name, options) for name in self._names]
         self._refused: list[HostedNode] = []
@@ -181,9 +180,8 @@ class NodeProcess:
                 lambda nodes: open_mesh(self._file, names_of(nodes), closing),
                 lambda nodes: check_mesh(self._file, names_of(nodes)),
             )
-            records_broker = self._file.records_broker(self._names[0])
             spends = ask(
-                lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes], records_broker)
+                lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes], self._records)
             )
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
@@ -263,21 +261,26 @@ class NodeProcess:
 
         Raises PreflightFailed, BusError, JournalError.
         """
-        topics = {node.name: self._file.data_topics(node.name) for node in nodes}
-        access = access_of_all(
-            node_on_data(own_topics, self._file.mesh.run) for own_topics in topics.values()
-        )
-        positions = {topics[node.name].records: node.data_positions() for node in nodes}
-        made_here = {name: at for name, at in positions.items() if name in access.topics}
-        outside = preflight(self._brokers.data, access, made_here, several=positions)
-        if existing := [own_topics for own_topics in topics.values() if own_topics.source is not None]:
-            reading = access_of_all(map(on_existing_topic, existing))
-            existing_positions = {name: at for name, at in positions.items() if name not in made_here}
-            broker = self._file.records_broker(self._names[0])
-            names = [own_topics.records for own_topics in existing]
-            outside += preflight(broker, reading, existing_positions, several=positions, uncompacted=names)
+        positions = {node.topics: node.data_positions() for node in nodes}
+        outside = self._preflight(positions, self._file.mesh.run)
         for node in nodes:
             node.check_outside(outside)
+
+    def _preflight(
+        self, positions: Mapping[DataTopics, Mapping[int, int]], run: str | None = None
+    ) -> tuple[Outside, ...]:
+        """Check the topics of nodes, which read their records from these positions, and the rights on them.
+
+        `run`: check the rights on its consumer groups too. Raises PreflightFailed, BusError.
+        """
+        existing = {topics.records: at for topics, at in positions.items() if topics.source is not None}
+        provisioned = {topics.records: at for topics, at in positions.items() if topics.source is None}
+        access = access_of_all(node_on_data(topics, run) for topics in positions)
+        outside = preflight(self._brokers.data, access, provisioned, several=provisioned)
+        if existing:
+            reading = access_of_all(on_existing_topic(topics) for topics in positions if topics.source)
+            outside += preflight(self._records, reading, existing, several=existing, uncompacted=existing)
+        return outside
 
     def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
         """Return what reads the plans of this run, once."""
@@ -314,7 +317,7 @@ class NodeProcess:
         host = Host([node.runner for node in self._nodes], bus)
         streams = [node.data for node in self._nodes]
         data = DataStreams(
-            file.records_broker(self._names[0]),
+            self._records,
             streams,
             letters=self._brokers.data,
             state=options.state,
@@ -370,11 +373,7 @@ class NodeProcess:
             if isinstance(node.ended, JournalLocked):
                 node.check_lock()
             else:
-                topics = self._file.data_topics(node.name)
-                preflight(self._brokers.data, node_on_data(topics), {}, several=[topics.records])
-                if topics.source is not None:
-                    broker = self._file.records_broker(node.name)
-                    preflight(broker, on_existing_topic(topics), {}, several=[topics.records])
+                self._preflight({node.topics: {}})
                 check_mesh(self._file, [node.name])
         except (JournalError, BusError):
             return False

@@ -2,8 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 import orjson
@@ -13,6 +14,7 @@ from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spel
 from streams.records.columns import (
     FILE,
     JSON,
+    Notation,
     block,
     bounded,
     bounded_rows,
@@ -34,13 +36,29 @@ from streams.records.faults import (
 )
 from streams.records.record import TotalDecoder
 
-Fields = Callable[[bytes], Mapping[str, object] | None]
-"""Splits a record's bytes into its columns; None if that fails."""
 Columns = Mapping[str, Sequence[object]]
 """The values of many records, by column."""
-BatchColumns = Callable[[Sequence[bytes], Sequence[str]], Columns | None]
-"""Splits many records into those of the named columns that they have; None or an exception if one is odd."""
 _FEW = 8
+
+
+class Fields(Protocol):
+    """Splits records of one format into their fields."""
+
+    @property
+    def notation(self) -> Notation:
+        """How numbers stand there."""
+
+    def __call__(self, value: bytes, /) -> Mapping[str, object] | None:
+        """Return a record's fields, by column; None if that fails."""
+
+    def columns(self, values: Sequence[bytes], names: Sequence[str], /) -> Columns | None:
+        """Return those of the named columns that the records have; None or an exception if one is odd."""
+
+    def fault(self, value: bytes, columns: Sequence[str], /) -> Fault:
+        """Return why a record has no fields. It names one of the `columns` alone."""
+
+    def no_record(self, value: bytes, /) -> NotARecord | None:
+        """Return why the bytes are no record, by the owner's settings; None if they may be one."""
 
 
 def csv_row(value: bytes) -> list[str] | None:
@@ -68,9 +86,12 @@ class CsvFields:
             return None
         return dict(zip(self._columns, row, strict=True))
 
-    def fault(self, value: bytes) -> Fault:
+    def fault(self, value: bytes, columns: Sequence[str]) -> Fault:  # noqa: ARG002 # as other formats
         """Return why a line has no fields."""
         return Fault(None, csv_fault(value))
+
+    def no_record(self, value: bytes) -> None:
+        """Return None: each line is a record."""
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many lines; None if one of them is odd."""
@@ -87,13 +108,57 @@ class CsvFields:
         return {name: by_name[name] for name in names if name in by_name}
 
 
-def json_fields(value: bytes) -> Mapping[str, object] | None:
-    """Return a JSON object's fields; None where a key stands twice in an object, at any depth."""
-    try:
-        fields = json.loads(value, object_pairs_hook=_distinct)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None
+class JsonFields:
+    """Splits JSON objects, each of which names its own columns."""
+
+    notation = JSON
+    """How numbers stand there."""
+
+    def __call__(self, value: bytes) -> Mapping[str, object] | None:
+        """Return a JSON object's fields; None where a key stands twice in an object, at any depth."""
+        try:
+            fields = json.loads(value, object_pairs_hook=_distinct)
+        except (ValueError, RecursionError):
+            return None
+        return fields if isinstance(fields, dict) else None
+
+    def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
+        """Return the columns of many JSON objects, those that all have; None if one of these is odd.
+
+        orjson is stricter than json but for three things, so these are odd: values within values, of which
+        it reads deeper ones, a key that is there twice, and whole numbers beyond 64 bits, which it reads as
+        floats (`columns.block` minds them). Each object is parsed alone: joined, two broken ones may become
+        whole ones.
+        """
+        objects = list(map(orjson.loads, values))
+        joined = b"".join(values)  # to be counted in alone
+        if b"[" in joined or joined.count(b"{") != len(values):
+            return None
+        # Each record has two for each key and text, and more for a key that is there twice and a quote in a
+        # text. No record has fewer, so the sums tell of each.
+        marks, parsed = joined.count(b'"'), sum(map(len, objects))
+        if marks != 2 * parsed:
+            texts = sum(type(field) is str for fields in objects for field in fields.values())
+            if marks != 2 * (parsed + texts):
+                return None
+        present = [name for name in names if name in objects[0]]
+        if len(present) < len(names) and any(
+            not fields.keys().isdisjoint(set(names).difference(present)) for fields in objects
+        ):
+            return None
+        if len(present) == 1:
+            return {present[0]: [fields[present[0]] for fields in objects]}
+        return dict(zip(present, zip(*map(itemgetter(*present), objects), strict=True), strict=True))
+
+    def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
+        """Return why the bytes are no JSON object whose keys stand once."""
+        return json_fault(value, columns)
+
+    def no_record(self, value: bytes) -> None:
+        """Return None: each line is a record."""
+
+
+json_fields = JsonFields()
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -101,34 +166,6 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(fields) != len(pairs):
         raise ValueError
     return fields
-
-
-def json_columns(values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
-    """Return the columns of many JSON objects, those that all have; None if one of these is odd.
-
-    orjson is stricter than json but for three things, so these are odd: values within values, of which it
-    reads deeper ones, a key that is there twice, and whole numbers beyond 64 bits, which it reads as floats
-    (`columns.block` minds them). Each object is parsed alone: joined, two broken ones may become whole ones.
-    """
-    objects = list(map(orjson.loads, values))
-    joined = b"".join(values)  # to be counted in alone
-    if b"[" in joined or joined.count(b"{") != len(values):
-        return None
-    # Each record has two for each key and text, and more for a key that is there twice and a quote in a text.
-    # No record has fewer, so the sums tell of each.
-    marks, parsed = joined.count(b'"'), sum(map(len, objects))
-    if marks != 2 * parsed:
-        texts = sum(type(field) is str for fields in objects for field in fields.values())
-        if marks != 2 * (parsed + texts):
-            return None
-    present = [name for name in names if name in objects[0]]
-    if len(present) < len(names) and any(
-        not fields.keys().isdisjoint(set(names).difference(present)) for fields in objects
-    ):
-        return None
-    if len(present) == 1:
-        return {present[0]: [fields[present[0]] for fields in objects]}
-    return dict(zip(present, zip(*map(itemgetter(*present), objects), strict=True), strict=True))
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
@@ -147,7 +184,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     ) -> None:
         super().__init__(schema.width, longest, learnt)
         self._schema, self._fields, self.columns = schema, fields, columns
-        self._notation = notation = getattr(fields, "notation", JSON)
+        self._notation = notation = fields.notation
         self._columns = [
             (name, column, notation, self._timestamp_of(name)) for name, column in schema.features.items()
         ]
@@ -155,8 +192,6 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._label_column, self._label = schema.label.column, labelled(schema.label, notation)
         self._blocks = [(column[0], block(*column)) for column in self._columns]
         self._labels = labels_block(schema.label, notation)
-        self._columns_of: BatchColumns = getattr(fields, "columns", json_columns)
-        self._no_record: Callable[[bytes], NotARecord | None] = getattr(fields, "no_record", lambda _: None)
         self._tail = [1.0] if schema.intercept else []
         self._norm = schema.norm
         self._time = None if schema.timestamp is None else schema.timestamp.column
@@ -181,16 +216,14 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         if len(values) < _FEW or max(map(len, values)) > self.longest:
             return None
         try:
-            return self._arrays(self._columns_of, values)
+            return self._arrays(values)
         except Exception:  # noqa: BLE001 # an odd one; the exception may show it
             return None
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
-    def _arrays(
-        self, columns_of: BatchColumns, values: Sequence[bytes]
-    ) -> tuple[FloatArray, FloatArray | None] | None:
+    def _arrays(self, values: Sequence[bytes]) -> tuple[FloatArray, FloatArray | None] | None:
         names = [name for name, _ in self._blocks]
-        columns = columns_of(values, (*names, self._label_column))
+        columns = self._fields.columns(values, (*names, self._label_column))
         if columns is None:
             return None
         features, end = np.ones((len(values), self.dimension)), 0  # the last may be the intercept
@@ -228,7 +261,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def no_record(self, value: bytes) -> NotARecord | None:
         """Return why a message is none, by its owner's settings; None if it may hold one, or is too long."""
-        return self._total(self._no_record, value)
+        return self._total(self._fields.no_record, value)
 
     def text(self, value: bytes, column: str) -> str | None:
         """Return what the record holds in a column, as text; None if it holds no single value there."""
@@ -274,7 +307,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     def _fault(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
         if fields is None:
-            return self._unsplit(value)
+            return self._fields.fault(value, self._schema.columns)
         for column in self._columns:
             name = column[0]
             kind = feature_fault(*column, fields[name]) if name in fields else MISSING
@@ -287,17 +320,13 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     def _why_timeless(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
         if fields is None:
-            return self._unsplit(value)
+            return self._fields.fault(value, self._schema.columns)
         if self._time is None:
             return Fault(None, NO_TIME)
         kind = MISSING
         if self._time in fields:
             kind = time_fault(fields[self._time], self._notation, self._schema.timestamp) or ""
         return Fault(self._time, kind) if kind else None
-
-    def _unsplit(self, value: bytes) -> Fault:
-        fault_of: Callable[[bytes], Fault] | None = getattr(self._fields, "fault", None)
-        return json_fault(value, self._schema.columns) if fault_of is None else fault_of(value)
 
     def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None

@@ -12,22 +12,19 @@ from collections.abc import Mapping, Sequence
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
 from streams.mesh.settings.schema import word
-from streams.records.columns import FILE, JSON
-from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_columns, json_fields
-from streams.records.faults import Fault, NotARecord, json_fault
+from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_fields
+from streams.records.faults import Fault, NotARecord
 
 
 class Messages:
     """Splits messages into the fields of their records, as `Fields` does."""
 
-    def __init__(self, settings: TopicSettings, names: tuple[str, ...]) -> None:
-        """Take the settings, and the names of the columns that are read."""
-        self._nested = tuple(name for name in names if "." in name)
+    def __init__(self, settings: TopicSettings) -> None:
+        self._nested = tuple(name for name in settings.record.columns if "." in name)
         self._value = settings.value
         self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
-        self.notation = JSON if settings.columns is None else FILE
-        """How numbers stand there."""
         self._split: Fields = json_fields if settings.columns is None else CsvFields(settings.columns)
+        self.notation = self._split.notation
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
         """Return the record's fields, with those within fields under their names with dots."""
@@ -45,15 +42,13 @@ class Messages:
         """Return the columns of many messages; None if one is odd, or each is to be looked at alone."""
         if self._value is not None or self._where or self._nested:
             return None
-        return getattr(self._split, "columns", json_columns)(values, names)
+        return self._split.columns(values, names)
 
-    def fault(self, message: bytes) -> Fault:
+    def fault(self, message: bytes, columns: Sequence[str]) -> Fault:
         """Return why a message gives no fields."""
         fields = self._split(message)
         if fields is None:
-            return (
-                self._split.fault(message) if isinstance(self._split, CsvFields) else json_fault(message, ())
-            )
+            return self._split.fault(message, columns)
         if not self._passes(fields):
             return Fault(None, NotARecord.LEFT_OUT.value)
         return Fault(None, f"no JSON object at {self._value}")

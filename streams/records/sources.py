@@ -206,7 +206,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
 
 def message_decoder(file: Refuser, settings: TopicSettings) -> SchemaDecoder:
     """Return the decoder of the messages of a topic that is there already."""
-    messages = Messages(settings, settings.record.columns)
+    messages = Messages(settings)
     return SchemaDecoder(settings.record, messages, settings.max_record_bytes, file.dimension)
 
 

@@ -19,7 +19,7 @@ from streams.state.owner_journal import OwnerJournal
 from tests.support.brokers.topics import PATIENCE, until
 from tests.support.brokers.users import Users, reads
 from tests.support.collaborations.files import OWNERS, SIZES, collaboration_file
-from tests.support.collaborations.on_broker import LiveStar, in_memory, same_as_in_memory
+from tests.support.collaborations.on_broker import LiveCollaboration, in_memory, same_as_in_memory
 from tests.support.meshes.keys import private, write_private_key
 from tests.support.processes.mesh import wait_until
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
         star.begin()
         star.finish()
         expected = same_as_in_memory(star)
@@ -63,7 +63,7 @@ def signed_collaboration(folder, broker):
 
 
 def test_a_signed_collaboration_refuses_what_others_write(tmp_path, broker):
-    with LiveStar(signed_collaboration(tmp_path, broker.address)) as star:
+    with LiveCollaboration(signed_collaboration(tmp_path, broker.address)) as star:
         owners = [star.owner(name) for name in OWNERS]
         wait_until(lambda: all("goes on with a new journal" in owner.log for owner in owners))
         bus = star.bus()
@@ -86,7 +86,7 @@ def test_a_signed_collaboration_refuses_what_others_write(tmp_path, broker):
 
 
 def test_owners_that_share_a_process_answer_as_they_would_alone(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
         state = ("--state", tmp_path / "state")
         shared = star.start("shared", "owner", star.path, "bank-a", "bank-b", *state)
         star.owner("bank-c")
@@ -110,7 +110,7 @@ def asked(star):
 
 
 def test_killed_owners_and_a_killed_learner_go_on_and_nothing_is_drawn_twice(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address, queries=60)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address, queries=60)) as star:
         star.begin()
         for at, name in ((8, "bank-a"), (20, "analyst"), (32, "bank-b"), (44, "analyst")):
             wait_until(lambda at=at: asked(star) >= at)
@@ -128,7 +128,7 @@ def test_killed_owners_and_a_killed_learner_go_on_and_nothing_is_drawn_twice(tmp
 
 def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_path, broker):
     strong = {"constraint": None, "algorithm": {"name": "strongly-convex", "rho": 1e200}, "regulariser": 1.0}
-    with LiveStar(collaboration_file(tmp_path, broker.address, **strong)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address, **strong)) as star:
         star.begin()
         learner = star.processes["analyst"]
         assert learner.ends() == 2
@@ -151,7 +151,7 @@ def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_p
 
 
 def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address, response_timeout=1)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address, response_timeout=1)) as star:
         star.owner("bank-a")
         star.owner("bank-b")
         star.learner()
@@ -170,7 +170,7 @@ def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker
 
 
 def test_a_learner_that_asks_anew_gets_no_answer_and_its_bytes_are_kept(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
         owner, bus = star.owner("bank-a"), star.bus()
         try:
 
@@ -201,7 +201,7 @@ def test_a_learner_that_asks_anew_gets_no_answer_and_its_bytes_are_kept(tmp_path
 
 
 def test_the_newest_process_wins_and_a_lost_journal_stops_the_owner(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
         first = star.owner("bank-a")
         wait_until(lambda: "goes on with a new journal" in first.log)
         second = star.owner("bank-a", label="second", state="elsewhere")
@@ -235,7 +235,7 @@ def test_a_set_on_a_topic_ends_where_the_first_answer_found_its_end(tmp_path, br
     owner = {"source": on_topic, "brokers": brokers}
     mesh = written(path, tree | {"owners": {name: owner}})
     (tmp_path / "set.csv").write_text("".join(f"{line}\n" for line in lines[1:]))
-    with LiveStar(mesh) as star:
+    with LiveCollaboration(mesh) as star:
         fed = star.start("feed", "feed", mesh, name, tmp_path / "set.csv")
         assert fed.ends() == 0, fed.log
         assert f"{star.file.data_topics(name).records}: fed 25 records (lines 1 to 25), 0 bad" in fed.log
@@ -269,7 +269,7 @@ def written(path, tree):
 
 
 def test_up_runs_all_of_it_and_watch_sees_how_far_it_is(tmp_path, broker):
-    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
         before = star.start("before", "watch", star.path, "--once")
         assert before.ends() == 0
         assert "nothing asked yet" in before.log
@@ -296,7 +296,7 @@ def test_each_party_does_its_work_with_its_own_rights_and_no_more(tmp_path, secu
     tree = yaml.safe_load(path.read_text())
     tree["brokers"]["mesh"] |= {"username": "${MESH_USER}", "password": "${MESH_PASSWORD}"}
     users = Users(written(path, tree), secure_broker, monkeypatch)
-    with LiveStar(path) as star:
+    with LiveCollaboration(path) as star:
         topics, needed = star.wire.topics, {name: owner_on_mesh(star.wire.topics, name) for name in OWNERS}
         needed["analyst"] = learner(topics, "analyst", OWNERS)
         assert users.provision().different

@@ -159,22 +159,20 @@ def test_no_file_is_left_and_a_seed_is_one_history(stage, monkeypatch, tmp_path)
 
 
 def journal_without_syncs(patch):
-    open_to_write = journal.open_to_write
-
-    def opened(*given):
-        connection = open_to_write(*given)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    patch.setattr(journal, "open_to_write", opened)
+    synced(patch, "OFF")
 
 
 def journal_synced_at_checkpoints_alone(patch):
+    synced(patch, "NORMAL")
+
+
+def synced(patch, how):
+    """Let SQLite sync journals so, and no more."""
     open_to_write = journal.open_to_write
 
     def opened(*given):
         connection = open_to_write(*given)
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {how}")
         return connection
 
     patch.setattr(journal, "open_to_write", opened)

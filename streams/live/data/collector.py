@@ -14,6 +14,7 @@ from threading import Lock
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.late import LatePolicy
+from nodes.machine.partition_slots import PartitionSlots
 from nodes.machine.slots import Arrival, ClosedSlot, Place, Slots
 from nodes.privacy.private import Private
 from nodes.values import BoolArray, Observations
@@ -107,15 +108,15 @@ class SlotCollector:
     def awaits_ends(self) -> bool:
         """Whether the open slot goes by the ends of the logs, and those that it knows are used up."""
         with self._lock:
-            slots = self._slots.several
-            return slots is not None and self._opened is not None and slots.wants_ends
+            shares = self._open_shares()
+            return shares is not None and shares.wants_ends
 
     @property
     def lacking(self) -> bool:
         """Whether the open slot waits for records of its share of a partition."""
         with self._lock:
-            slots = self._slots.several
-            return slots is not None and self._opened is not None and slots.lacking
+            shares = self._open_shares()
+            return shares is not None and shares.lacking
 
     def wants(self, partition: int) -> bool:
         """Return whether records of that partition are wanted: one that is far ahead waits for the others."""
@@ -148,7 +149,9 @@ class SlotCollector:
         begun.
         """
         with self._lock:
-            if self._moved or self._unplaced or self._looks():
+            shares = self._open_shares()
+            looks = shares is not None and (shares.wants_ends or shares.lacking)
+            if self._moved or self._unplaced or looks:
                 return 0.0
             return math.inf if self._opened is None else max(0.0, self._slots.over_at - now)
 
@@ -268,9 +271,9 @@ class SlotCollector:
         """Return why a message is no record; None if it may be one."""
         return self._decoder.no_record(value) if isinstance(self._decoder, SchemaDecoder) else None
 
-    def _looks(self) -> bool:
-        slots = self._slots.several
-        return slots is not None and self._opened is not None and (slots.wants_ends or slots.lacking)
+    def _open_shares(self) -> PartitionSlots[bytes] | None:
+        """Return the slots by count of several partitions, if one is open."""
+        return None if self._opened is None else self._slots.several
 
     def _missing(self) -> tuple[int, int] | None:
         """Return the offsets between which nobody knows how many records wait, and too many may."""

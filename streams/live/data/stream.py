@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
@@ -43,8 +42,9 @@ class DataStream:
         existing: TopicSettings | None = None,
     ) -> None:
         self._partitions = None if existing is None else existing.partitions
-        has_messages = existing is not None and isinstance(decoder, SchemaDecoder)
-        placed = TimedMessages(cast("SchemaDecoder", decoder)) if has_messages else None
+        placed = None
+        if existing is not None and isinstance(decoder, SchemaDecoder):
+            placed = TimedMessages(decoder)
         self.topics, self.group = topics, topics.group(run)
         self.node, self.topic = topics.node, topics.records
         self.lagging: int | None = None

@@ -29,7 +29,7 @@ def topic(**settings):
 
 
 def decoder(settings):
-    return SchemaDecoder(settings.record, Messages(settings, settings.record.columns))
+    return SchemaDecoder(settings.record, Messages(settings))
 
 
 def row(**fields):

@@ -9,7 +9,7 @@ from streams.mesh.file import MeshFileError, load
 from streams.mesh.model_file import Model
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
-from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.decoder import JsonFields, SchemaDecoder, json_fields
 from streams.records.observed import observed, truth
 from streams.records.record import SparseRow
 from streams.records.sources import decoder, held_out, open_source
@@ -65,12 +65,13 @@ def test_it_is_a_nodes_own_affair(tmp_path, monkeypatch):
 def test_what_is_too_long_is_not_parsed():
     parsed = []
 
-    def fields(value):
-        parsed.append(value)
-        return json_fields(value)
+    class Parsed(JsonFields):
+        def __call__(self, value):
+            parsed.append(value)
+            return super().__call__(value)
 
     schema = SchemaSettings.model_validate(SCHEMA | {"timestamp": "at", "truth": ["u"]})
-    found = SchemaDecoder(schema, fields, 100)
+    found = SchemaDecoder(schema, Parsed(), 100)
     whole = {"x": 1, "y": 2, "label": 3, "at": 4, "u": 5}
     long = json.dumps(whole | {"unused": "x" * 100}).encode()
     assert (found.decode(long), found.parts(long), found.truth(long), found.timestamp(long)) == (
@@ -156,10 +157,11 @@ def test_where_a_slot_raises_the_record_that_raises_is_absent(decodes):
 
 
 def test_what_a_decoder_raises_against_its_word_is_no_record():
-    def fields(value):
-        raise MemoryError(value)
+    class Raising(JsonFields):
+        def __call__(self, value):
+            raise MemoryError(value)
 
-    found = SchemaDecoder(SchemaSettings.model_validate(SCHEMA | {"timestamp": "at"}), fields)
+    found = SchemaDecoder(SchemaSettings.model_validate(SCHEMA | {"timestamp": "at"}), Raising())
     assert (found.decode(b"1"), found.parts(b"1"), found.timestamp(b"1")) == (None, (None, None), None)
 
 

@@ -2,13 +2,12 @@
 
 from streams.bus.collaboration import collaboration_specs
 from streams.bus.kafka import KafkaBus
-from streams.bus.provision import provision
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration
 from streams.mesh.collaboration import Wire
 from streams.mesh.file import load_collaboration
 from tests.support.collaborations.files import OWNERS
 from tests.support.processes.forked import Forked
-from tests.support.processes.mesh import wait_until
+from tests.support.processes.mesh import LiveProcesses
 
 
 def in_memory(path):
@@ -19,28 +18,12 @@ def in_memory(path):
     return {one.number: one for one in journals.learner.records()}
 
 
-class LiveStar:
-    """The processes of one collaboration; whatever runs at the context's end is killed."""
+class LiveCollaboration(LiveProcesses):
+    """The processes of one collaboration."""
 
     def __init__(self, path, launched=Forked):
-        self._launched = launched
-        self.path, self.folder = path, path.parent
-        self.file = load_collaboration(path)
+        super().__init__(path, load_collaboration(path), launched)
         self.wire = Wire(self.file.resolved)
-        provision(self.file)
-        self.processes = {}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.processes.values():
-            process.kill()
-
-    def start(self, label, *arguments):
-        """Start a command; `label` names its log."""
-        self.processes[label] = process = self._launched(self.folder, label, *arguments)
-        return process
 
     def owner(self, name, *options, state="state", label=None):
         """Start an owner."""
@@ -55,13 +38,6 @@ class LiveStar:
         for name in self.file.mesh.owners:
             self.owner(name)
         self.learner()
-
-    def finish(self, *labels):
-        """Wait until these processes have ended with exit code 0 (none named: all)."""
-        for label in labels or tuple(self.processes):
-            process = self.processes[label]
-            wait_until(lambda process=process: not process.running)
-            assert process.code == 0, f"{label}: {process.log[-3000:]}"
 
     def bus(self):
         """A bus that knows all topics."""

@@ -57,13 +57,12 @@ def wait_until(condition, seconds=LONG):
     until(condition, seconds)
 
 
-class LiveMesh:
+class LiveProcesses:
     """The processes of one mesh file, each a `launched`. Whatever runs at the context's end is killed."""
 
-    def __init__(self, path, launched=Forked):
+    def __init__(self, path, file, launched):
         self._launched = launched
-        self.path, self.folder = path, path.parent
-        self.file = load(path)
+        self.path, self.folder, self.file = path, path.parent, file
         provision(self.file)
         self.processes = {}
 
@@ -78,6 +77,29 @@ class LiveMesh:
         """Start a command; `label` names its log."""
         self.processes[label] = process = self._launched(self.folder, label, *arguments)
         return process
+
+    def check(self):
+        """Fail where a process has failed by itself; one that a test has killed is no failure."""
+        for label, process in self.processes.items():
+            assert process.code in {None, 0, -signal.SIGKILL}, f"{label}: {process.log[-3000:]}"
+
+    def finish(self, *labels):
+        """Wait until these processes have ended with exit code 0 (none named: all)."""
+        waiting = {label: self.processes[label] for label in labels or self.processes}
+        end = time.monotonic() + LONG
+        while waiting:
+            for label in [label for label, process in waiting.items() if not process.running]:
+                process = waiting.pop(label)
+                assert process.code == 0, f"{label}: {process.log[-3000:]}"
+            assert time.monotonic() < end, {label: process.log[-500:] for label, process in waiting.items()}
+            time.sleep(0.02)
+
+
+class LiveMesh(LiveProcesses):
+    """The processes of one mesh of nodes."""
+
+    def __init__(self, path, launched=Forked):
+        super().__init__(path, load(path), launched)
 
     def scheduler(self, label="scheduler"):
         """Start a scheduler."""
@@ -109,22 +131,6 @@ class LiveMesh:
         self.scheduler()
         self.nodes(*options)
         self.finish()
-
-    def check(self):
-        """Fail where a process has failed by itself; one that a test has killed is no failure."""
-        for label, process in self.processes.items():
-            assert process.code in {None, 0, -signal.SIGKILL}, f"{label}: {process.log[-3000:]}"
-
-    def finish(self, *labels):
-        """Wait until these processes have ended with exit code 0 (none named: all)."""
-        waiting = {label: self.processes[label] for label in labels or self.processes}
-        end = time.monotonic() + LONG
-        while waiting:
-            for label in [label for label, process in waiting.items() if not process.running]:
-                process = waiting.pop(label)
-                assert process.code == 0, f"{label}: {process.log[-3000:]}"
-            assert time.monotonic() < end, {label: process.log[-500:] for label, process in waiting.items()}
-            time.sleep(0.02)
 
     def values(self):
         """Return what all edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""

@@ -35,7 +35,7 @@ def message(number, kind, at):
 
 def slots_of(messages, settings, slots):
     """The records of each slot, by their number."""
-    decoder = SchemaDecoder(settings.record, Messages(settings, settings.record.columns))
+    decoder = SchemaDecoder(settings.record, Messages(settings))
 
     async def live():
         stream = DataStream(DataTopics("m", "a"), "r", slots, decoder, None, existing=settings)
