@@ -142,11 +142,19 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
 
 
 def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[str | int], object]:
-    """Follow pydantic's path through the file, without parts that are not in the file (a union's tag)."""
+    """Follow pydantic's path through the file, without parts that are not in the file (a union's tag).
+
+    Behind a mapping with a `kind` comes that word, and a key may be called alike: a topic has a `topic`.
+    """
     keys: list[str | int] = []
+    tag: object = None
     for k, key in enumerate(where):
+        if tag is not None and key == tag:
+            tag = None
+            continue
         if key in (tree if isinstance(tree, Mapping) else range(len(tree) if isinstance(tree, list) else 0)):
             tree = tree[key]
+            tag = tree.get("kind") if isinstance(tree, Mapping) else None
         elif keep_last and k == len(where) - 1:
             return [*keys, key], ABSENT
         else:

@@ -84,3 +84,28 @@ def test_run_says_in_one_line_that_it_reads_files(tmp_path, capsys):
 def test_commands_that_read_no_record_take_it(tmp_path, capsys, command):
     outcome = Commands(capsys)(command, mesh(tmp_path, a=source(), b=source(topic="other")).path)
     assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"topics": "x"}, 'source.topics: "x": unknown key'),
+        ({"topic": 7}, "source.topic: 7: must be text"),
+        ({"topic": ["a"]}, "source.topic: "),
+        ({"broker": "127.0.0.1:1"}, 'source.broker: "127.0.0.1:1": must be a mapping'),
+        ({"broker": {"servers": 1}}, "source.broker.servers: "),
+        ({"format": "avro"}, 'source.format: "avro": must be json or csv'),
+        ({"columns": ["x"]}, "source.columns: "),
+        ({"value": ""}, 'source.value: "": must be names with dots between them'),
+        ({"where": {"op": ["c", {"a": 1}]}}, "source.where.op: "),
+        ({"where": {"": "c"}}, 'source.where: "": must be names with dots'),
+        ({"partitions": "0"}, 'source.partitions: "0": must be a list'),
+        ({"partitions": [0, -1]}, "source.partitions: "),
+        ({"max_record_bytes": 0}, "source.max_record_bytes: 0: must be"),
+        ({"schema": {"features": {"x": "numbr"}, "label": {"column": "z"}}}, "source.schema.features.x: "),
+    ],
+)
+def test_a_mistake_is_told_at_its_own_key(tmp_path, settings, line):
+    with pytest.raises(MeshFileError) as refused:
+        mesh(tmp_path, a=source(**settings), b=source(topic="other"))
+    assert f"nodes.a.{line}" in str(refused.value)
