@@ -39,6 +39,8 @@ def test_a_small_run_has_a_number_in_every_place(capsys):
     assert {name: len(numbers) for name, numbers in found} == ROWS, said
     assert len(found) == len(ROWS), said
     for _, numbers in found:
-        assert all(math.isfinite(number) and number > 0 for number in numbers[:8]), said
+        p50, *others = numbers[:8]
+        assert math.isfinite(p50) and p50 >= 0, said  # releases alone: two that come in one fetch are 0.00 ms apart
+        assert all(math.isfinite(number) and number > 0 for number in others), said
     assert not re.search(r"\b(nan|inf)\b", said), said
     assert re.search(r"start to its first release: median \d+\.\d+ s", said), said

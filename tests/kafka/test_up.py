@@ -195,7 +195,7 @@ def test_a_signal_ends_everything_and_the_next_start_finishes_the_run(upped, num
     assert upped.stepped() == ROUNDS
     assert {name: instance(upped, name) for name in upped.names} == before
     development.start(upped.state / "broker")  # as is said at the end
-    wait_until(lambda: fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
+    wait_until(lambda: records_fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
 
 
 def instance(upped, name):
@@ -203,11 +203,11 @@ def instance(upped, name):
         return journal.instance
 
 
-def fed(upped):
+def records_fed(upped):
     """How many records each data topic holds."""
     logs = Logs(connection(upped.servers))
     try:
-        return {name: logs.span(load(guest.path).data_topics(name).records)[1] for name in upped.names}
+        return {name: logs.span(load(upped.path).data_topics(name).records)[1] for name in upped.names}
     except BusError:  # a broker that has just started leads no partition yet
         return {}
     finally:
