@@ -21,9 +21,10 @@ from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts, table
 from streams.terminal.text import counted
-from streams.tools.tuning.estimate import RUNS, Estimate
 from streams.tools.tuning.forecasting import (
+    RUNS,
     Constants,
+    Estimate,
     Fewer,
     ForecastValue,
     constants_of,

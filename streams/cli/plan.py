@@ -13,7 +13,7 @@ from streams.mesh.kind import serve
 from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.text import counted, protection
-from streams.tools.tuning.estimate import RUNS, Estimate, estimate
+from streams.tools.tuning.forecasting import RUNS, Estimate, estimate
 
 EstimateOption = Annotated[
     bool, typer.Option("--estimate", help="Also estimate what it would reach, from runs on made-up records.")

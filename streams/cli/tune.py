@@ -15,9 +15,20 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.report import progress_bar, say, table
 from streams.terminal.text import counted, left_out
-from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
-from streams.tools.tuning.public_records import from_file, labelled, made_up_like
-from streams.tools.tuning.trials import MOST, Measured, Setting, Trials, tilted
+from streams.tools.tuning.pilot import from_file, labelled, made_up_like
+from streams.tools.tuning.trials import (
+    MOST,
+    PURE,
+    WITH_DELTA,
+    Candidate,
+    Measured,
+    Search,
+    Setting,
+    Trials,
+    block,
+    search,
+    tilted,
+)
 
 PUBLIC = (
     "THE PILOT MUST BE PUBLIC. What is proposed is a function of it without any noise: never tune on records "

@@ -1,18 +1,31 @@
-"""Pilots: public data, dealt to the nodes of many runs at once."""
+"""Pilots: public records, from a file or made up, dealt to the nodes of many runs at once."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from nodes.losses.losses import scores
+from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
+from streams.mesh.compatibility import by_time
+from streams.mesh.errors import UsageError
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.mesh import PathSettings, TargetSettings
-from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
+from streams.mesh.settings.node import FileSettings, OwnSourceSettings
+from streams.mesh.settings.schema import ColumnSettings, CsrSettings, LibsvmSettings, SchemaSettings
+from streams.records.lines import ordered
 from streams.records.localisation import NOISE, sensor, target_path
+from streams.records.own import OwnDecoder
 from streams.records.paths import START
+from streams.records.record import Decoded, Decoder, SparseRow
+from streams.records.sources import decoded, opened_records
+from streams.terminal.text import listed
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
@@ -122,3 +135,141 @@ class MovingTargets:
         coins = int(random.integers(1 << 32, 1 << 33))
         positions: FloatArray = start + target_path(coins, records) - START
         return positions
+
+
+# Finds records to try settings on: public ones in a file, or made-up ones.
+
+
+def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
+    """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
+    loss, dimension = file.mesh.loss, file.mesh.loss_dimension
+    _check_one_loss(file)
+    if loss.name == "range" and dimension == 2:
+        return MovingTargets(file.target_speed)
+    if loss.signed:
+        return made_up(dimension, "signs", seed)
+    if loss.name in {"squared", "absolute", "huber"}:
+        return made_up(dimension, "numbers", seed)
+    raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
+
+
+def made_up_by_schema(file: AnyFile, seed: int, option: str) -> tuple[str | None, Pilot]:
+    """Return random records with the features of the first schema that is here, and whose it is.
+
+    None: no schema is here, or the loss has records of its own kind. Raises UsageError as `made_up_like`.
+    """
+    generic = made_up_like(file, seed, option)
+    if not isinstance(generic, Resampled):
+        return None, generic
+    for name, part in file.owns.items():
+        if isinstance(part.source, FileSettings):
+            kind = "signs" if file.mesh.loss.signed else "numbers"
+            return name, made_up_by(part.source.record, kind, seed)
+    return None, generic
+
+
+def from_file(file: AnyFile, pilot: Path) -> Pilot:
+    """Return the records of a file, in the format of the first party here that has a file.
+
+    Raises UsageError for a party's own records: nothing may be tuned on private ones. They are compared as
+    they decode, so neither their order, nor how they are packed, nor the kind of the file hides them.
+    """
+    _check_one_loss(file)
+    if pilot.is_dir():
+        raise UsageError(f"{pilot}: is a folder: must be a file of public records")
+    if not pilot.is_file():
+        raise UsageError(f"{pilot}: no such file: must be a file of public records")
+    for name, part in file.owns.items():
+        path = Path(getattr(part.source, "path", None) or "-")
+        if path.exists() and pilot.samefile(path):
+            owner = f"{file.member} {name}'s own source"
+            raise UsageError(f"{pilot}: is {owner}: must be another file, of public records")
+    for name, part in file.owns.items():
+        if isinstance(part.source, FileSettings):
+            settings = part.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
+            rows, labels = decoded(file, settings, (file.part, name, "source"))
+            records = Resampled(dense(rows), labels)
+            _check_not_private(file, pilot, records)
+            return records
+    raise UsageError(
+        f"{file.path}: no {file.member} here reads CSV or JSON lines, so the pilot has no schema: "
+        f"use --synthetic"
+    )
+
+
+def _check_not_private(file: AnyFile, pilot: Path, found: Resampled) -> None:
+    """Raise UsageError if more than half of the pilot's distinct records are among those of the parties here.
+
+    Parties may take parts of one file each, so all their records together count.
+    """
+    distinct = {_digest(row, label) for row, label in zip(found.features, found.labels, strict=True)}
+    private, members = set[bytes](), list[str]()
+    for name in file.owns:
+        before = len(private)
+        private |= distinct.intersection(map(_digest_of, _own_records(file, name)))
+        members += [name] if len(private) > before else []
+        if 2 * len(private) > len(distinct):
+            subject = f"those of {file.member} {listed(members)}"
+            text = (
+                f"more than half of its distinct records are among {subject}: must be public ones of others"
+            )
+            raise UsageError(f"{pilot}: {text}")
+
+
+def _own_records(file: AnyFile, name: str) -> Iterator[Decoded]:
+    """Yield what a party's records decode to, of those that are in a file here or of its own allowed code."""
+    source, path = file.own(name).source, (file.part, name, "source")
+    lines: Iterator[bytes]
+    decoder: Decoder
+    if isinstance(source, OwnSourceSettings):
+        if not file.code.allows(source.name):
+            return
+        own_decoder = OwnDecoder(*file.own_source(name), source.max_record_bytes, file.dimension)
+        lines, decoder = own_decoder.records(partial(file.refuse, (*path, "name"))), own_decoder
+    elif isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
+        if not Path(source.path or "-").is_file():  # a pipe can be read only once
+            return
+        lines, decoder = opened_records(file, source, path)
+    else:
+        return
+    take = None if source.shuffle else source.take  # a shuffled part may be any
+    for line in ordered(lines, 0, shuffle=False, take=take, by_time=by_time(file.mesh)):
+        pair = decoder.decode(line)
+        if pair is not None:
+            yield pair
+
+
+def _digest_of(pair: Decoded) -> bytes:
+    features, label = pair
+    return _digest(features, label)
+
+
+def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
+    """Return a digest of a record in single precision, in which some kinds of file hold their numbers."""
+    with np.errstate(over="ignore"):
+        if isinstance(features, SparseRow):
+            places, values = features.indices, features.values.astype(np.float32)
+        else:
+            places = np.flatnonzero(features)
+            values = features[places].astype(np.float32)
+        stored = values != 0.0
+        content = places[stored].astype(np.int64).tobytes() + values[stored].tobytes()
+        return blake2b(content + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
+
+
+def _check_one_loss(file: AnyFile) -> None:
+    """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
+    if file.with_own_loss:
+        raise UsageError(
+            f"{file.path}: {file.member} {file.with_own_loss[0]} has its own loss: "
+            "trials are for one loss of all nodes"
+        )
+
+
+def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
+    """Return the pilot's rows and labels. Raises UsageError unless these are of two signs."""
+    if file.mesh.loss.decisions_per_feature > 1:
+        raise UsageError(f"--auc: is for losses of one score, not for {file.mesh.loss}")
+    if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
+        raise UsageError("--auc: the pilot must have labels of both signs")
+    return pilot.features, pilot.labels

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from streams.tools.tuning import estimate as estimates
-from streams.tools.tuning.estimate import estimate
+from streams.tools.tuning import forecasting
+from streams.tools.tuning.forecasting import estimate
 from tests.support.meshes.files import changed, written
 
 SCHEMA = {
@@ -91,7 +91,7 @@ def test_a_moving_target_is_estimated_by_its_loss(call, tmp_path):
 
 
 def test_a_long_run_is_estimated_from_its_beginning(call, tmp_path, monkeypatch):
-    monkeypatch.setattr(estimates, "MOST_ROUNDS", 10)
+    monkeypatch.setattr(forecasting, "MOST_ROUNDS", 10)
     done = call("plan", classifying(tmp_path), "--estimate", "--rounds", 5_000)
     assert "4 nodes, 10 rounds (the first of 5,000), 500 records a node" in done.out
 

@@ -17,7 +17,7 @@ from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.records.localisation import target_path
 from streams.terminal.plan_text import unmet_assumptions
 from streams.terminal.text import headline
-from streams.tools.tuning.public_records import made_up_like
+from streams.tools.tuning.pilot import made_up_like
 from tests.support.meshes.files import changed, loaded
 
 DIFFERENCE = {"range-difference": {"reference": [0, 0], "huber": 0.5}}

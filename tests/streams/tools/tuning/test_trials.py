@@ -1,89 +1,31 @@
-"""Trials: pilots of the right shape, and losses that are what a run by hand gives."""
+"""Trials: losses that are what a run by hand gives."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
+import yaml
 
 from nodes.engine import Engine
 from nodes.losses.losses import Hinge, RangeLoss
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import Observations
+from streams.mesh.file import load
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.schema import SchemaSettings
-from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up, made_up_by
-from streams.tools.tuning.trials import Setting, Trials
-from tests.support.meshes.files import changed, loaded
-
-
-def test_made_up_rows_are_of_length_one_with_labels_of_the_kind():
-    signs, numbers = made_up(5, "signs", 1, 2_000), made_up(5, "numbers", 1, 2_000)
-    assert (signs.features**2).sum(-1) == pytest.approx(np.ones(2_000))
-    assert set(np.unique(signs.labels)) == {-1.0, 1.0}
-    assert np.unique(numbers.labels).size > 1_000
-    assert made_up(5, "signs", 1).features.shape == (20_000, 5)
-    assert made_up(12_000, "signs", 1, 1_500).features.shape == (1_000, 12_000)
-    assert signs.features.tobytes() != made_up(5, "signs", 2, 2_000).features.tobytes()
-
-
-def test_made_up_rows_follow_a_schema():
-    columns = {
-        "age": {"bounds": [17, 90]},
-        "job": {"categories": ["clerk", "farmer"]},
-        "town": {"hashed": 3},
-        "member": {"categories": ["yes"]},
-        "debt": "number",
-    }
-    tree = {"features": columns, "intercept": True, "label": {"column": "income", "positive": ["high"]}}
-    schema = SchemaSettings.model_validate(tree)
-    pilot = made_up_by(schema, "signs", 1, 3_000)
-    age, job, town, member = np.split(pilot.features[:, :7], [1, 3, 6], axis=1)
-    debt, one = pilot.features[:, 7:].T
-    assert (age.min() >= 0, age.max() <= 1, age.std() > 0.25) == (True, True, True)
-    assert set(job.sum(1)) == {0.0, 1.0}  # no category at all is a case
-    assert set(town.sum(1)) == {1.0}
-    assert member.mean() == pytest.approx(0.5, abs=0.05)
-    assert (debt.std(), set(one)) == (pytest.approx(1, abs=0.1), {1.0})
-    assert (pilot.labels > 0).mean() == pytest.approx(0.5, abs=0.05)
-    short = made_up_by(SchemaSettings.model_validate(tree | {"norm": 0.5}), "numbers", 1, 3_000)
-    assert np.sqrt((short.features**2).sum(1)).max() == pytest.approx(0.5)
-    assert np.unique(short.labels).size == 3_000
-
-
-def test_made_up_rows_need_no_more_memory_than_they_hold():
-    columns = {"town": {"hashed": 4_000}}
-    schema = SchemaSettings.model_validate({"features": columns, "label": {"column": "y", "positive": ["1"]}})
-    tracemalloc.start()
-    try:
-        pilot = made_up_by(schema, "signs", 1, 500)
-        assert tracemalloc.get_traced_memory()[1] < 4 * pilot.features.nbytes
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("pilot", [MovingTargets(), made_up(2, "signs", 0)], ids=["targets", "resampled"])
-def test_slots_are_of_all_nodes_of_all_runs_and_repeat_by_seed(pilot):
-    first, again, other = (list(pilot.slots(7, 4, 3, 2, seed)) for seed in (0, 0, 1))
-    assert len(first) == 7
-    assert all(slot.features.shape == (8, 3, 2) for slot in first)
-    assert all(slot.labels.shape == slot.present.shape == (8, 3) for slot in first)
-    assert all(one.labels.tobytes() == two.labels.tobytes() for one, two in zip(first, again, strict=True))
-    assert first[0].labels.tobytes() != other[0].labels.tobytes()
-
-
-def test_each_run_has_a_target_of_its_own_which_distances_fit():
-    slots = list(MovingTargets().slots(50, 6, 1, 3, 0))
-    for run in range(3):
-        part = slice(6 * run, 6 * run + 6)
-        positions, distances = slots[0].features[part, 0], slots[0].labels[part, 0]
-        # two circles' difference is linear in the target: solve for it
-        matrix = 2 * (positions[1:] - positions[0])
-        values = (positions[1:] ** 2).sum(-1) - (positions[0] ** 2).sum()
-        values = values - distances[1:] ** 2 + distances[0] ** 2
-        target = np.linalg.lstsq(matrix, values, rcond=None)[0]
-        assert np.sqrt(((positions - target) ** 2).sum(-1)) == pytest.approx(distances, abs=0.005)
-    assert len({slots[0].labels[6 * run, 0] for run in range(3)}) == 3
+from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up, made_up_like
+from streams.tools.tuning.trials import (
+    MOST,
+    Candidate,
+    Measured,
+    Setting,
+    Trials,
+    best,
+    block,
+    search,
+    walk,
+    with_mechanism,
+)
+from tests.support.meshes.files import changed, loaded, written
 
 
 def test_a_trial_is_the_mean_loss_of_a_run_by_hand(tmp_path):
@@ -134,3 +76,166 @@ def test_by_auc_a_better_ranking_is_less(tmp_path):
     ) == pytest.approx(1 - learnt, abs=0.05)
     one_sign = (pilot.features, np.ones(500))
     assert Trials(mesh, pilot, 20, 1, 0, one_sign).loss(Setting(1.0, 1.0, 1)) == math.inf
+
+
+# The walk: to less loss by factors of two, never more trials than allowed, and no drift where it is flat.
+
+START = Setting(1.0, 1.0, 4)
+
+
+def quiet(done):
+    """Forget it."""
+
+
+def valley(bound, step, size=4):
+    """A loss that is least there, and grows with the distance in factors of two."""
+
+    def loss(setting):
+        away = (setting.gradient_bound / bound, setting.step / step, setting.size / size)
+        return 1 + sum(math.log2(one) ** 2 for one in away)
+
+    return loss
+
+
+@pytest.mark.parametrize(("bound", "step"), [(1 / 64, 32), (8, 1 / 8), (1, 1), (1 / 2, 16)])
+def test_it_finds_the_bottom_from_afar(bound, step):
+    tried = walk(START, valley(bound, step), sizes=False, report=quiet)
+    assert best(tried) == Setting(bound, step, 4)
+    assert {setting.size for setting in tried} == {4}
+
+
+def test_sizes_are_tried_where_asked_and_stay_whole():
+    tried = walk(START, valley(1, 1, 64), sizes=True, report=quiet)
+    assert best(tried).size == 64
+    smallest = walk(Setting(1.0, 1.0, 1), valley(1, 1, 1), sizes=True, report=quiet)
+    assert min(setting.size for setting in smallest) == 1
+
+
+def test_a_flat_ridge_ends_the_walk_at_the_largest_clip():
+    def flat(setting):
+        return 1 + math.log2(setting.gradient_bound * setting.step) ** 2 + setting.gradient_bound * 1e-3
+
+    tried = walk(START, flat, sizes=False, report=quiet)
+    assert best(tried) == max(setting for setting in tried if flat(setting) <= min(tried.values()) / 0.98)
+    assert len(tried) < MOST / 2
+
+
+def test_there_is_an_end_to_trials():
+    done = []
+    tried = walk(START, lambda setting: 1 / setting.step, sizes=False, report=done.append)
+    assert len(tried) == MOST == done[-1]
+
+
+def test_a_setting_that_cannot_be_measured_is_never_the_best():
+    tried = walk(START, lambda setting: 1.0 if setting == START else math.inf, sizes=True, report=quiet)
+    assert best(tried) == START
+
+
+def test_gains_are_tilted_where_there_are_any():
+    def loss(setting):
+        away = (setting.gradient_bound / 0.25, setting.step / 2, setting.tilt / 8)
+        return 1 + sum(math.log2(one) ** 2 for one in away)
+
+    assert best(walk(START, loss, sizes=True, report=quiet, tilts=True)) == Setting(0.25, 2.0, 4, 8.0)
+    assert {setting.tilt for setting in walk(START, loss, sizes=True, report=quiet)} == {1.0}
+
+
+# Mechanisms compared: each at the mesh's epsilon, and what is proposed can be pasted whole.
+
+BISR = {"mechanism": "gaussian-bisr", "epsilon": 1, "delta": 1e-6, "bands": 4, "norm": "l2"}
+
+
+def file_of(folder, privacy, **mesh):
+    tree = changed(loss="hinge", algorithm={"name": "dola", "regulariser": 0.01}, rounds=40, **mesh)
+    tree["mesh"]["privacy"] = privacy | {"gradient_bound": 100}
+    tree["nodes"] = {}
+    return load(written(folder, tree), {}), tree
+
+
+@pytest.mark.parametrize(
+    ("chosen", "privacy"),
+    [
+        ("gaussian-bisr", BISR),
+        ("gaussian", {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-6}),
+        ("laplace", {"mechanism": "laplace", "epsilon": 1}),
+    ],
+)
+def test_what_is_proposed_replaces_whole_blocks(tmp_path, chosen, privacy):
+    file, tree = file_of(tmp_path, BISR)
+    lines = yaml.safe_load(block(file, Candidate(chosen, Setting(0.1234567, 2.0, 4)), None, 40))
+    assert lines["privacy"] == privacy | {"gradient_bound": 0.123457}
+    assert lines["algorithm"] == tree["mesh"]["algorithm"] | {"step_size": {"rule": "inverse-sqrt", "a": 2}}
+    assert (lines["slots"], lines["rounds"]) == ({"by": "count", "size": 4}, 10)
+    tree["mesh"] |= lines
+    pasted = load(written(tmp_path, tree), {}).mesh
+    assert (pasted.privacy.mechanism, pasted.privacy.gradient_bound) == (chosen, 0.123457)
+
+
+def test_a_delta_is_written_where_the_file_has_none(tmp_path):
+    laplace = {"mechanism": "laplace", "on": "parameters", "norm": "l2", "epsilon": 1, "noise": "simulated"}
+    file, _ = file_of(tmp_path, laplace)
+    lines = yaml.safe_load(block(file, Candidate("gaussian", Setting(1.0, 0.5, 1)), 1e-5, 40))
+    wanted = {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-5, "noise": "simulated", "gradient_bound": 1}
+    assert lines["privacy"] == wanted
+    assert "rounds" not in lines
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-bisr", "l2-sphere"])
+def test_another_mechanism_keeps_epsilon(tmp_path, name):
+    mesh = loaded(tmp_path, changed(privacy={"epsilon": 0.25})).mesh
+    privacy = with_mechanism(mesh, name, 1e-7).privacy
+    assert (privacy.mechanism, float(privacy.epsilon), privacy.norm) == (name, 0.25, "l2")
+    assert privacy.delta == (None if name == "l2-sphere" else 1e-7)
+    assert with_mechanism(mesh, "laplace", 1e-7) is mesh
+
+
+class Invented(Trials):
+    """The loss by mechanism and clip."""
+
+    def measure(self, setting):
+        name = self.mesh.privacy.mechanism
+        if name == "gaussian-bisr":
+            raise ValueError("not with this mesh")
+        least = {"laplace": 1.01, "l2-sphere": 1.0, "gaussian": 0.9}[name]
+        return Measured(least + abs(setting.gradient_bound - 0.5))
+
+
+def test_the_first_mechanism_that_gets_near_the_best_is_proposed(tmp_path):
+    mesh = loaded(tmp_path, changed()).mesh
+
+    def found(*names):
+        return search(
+            mesh, names, 1e-6, lambda one: Invented(one, None, 1, 1, 1), sizes=False, report=[].append
+        )
+
+    assert found("laplace", "l2-sphere").proposed.mechanism == "laplace"  # within 2 %
+    made = found("laplace", "l2-sphere", "gaussian", "gaussian-bisr")
+    assert made.proposed.mechanism == "gaussian"
+    assert [one.mechanism for one in made.best] == ["laplace", "l2-sphere", "gaussian"]
+    assert made.left_out == ("gaussian-bisr",)
+
+
+def test_gains_are_sought_and_proposed_with_the_step(tmp_path):
+    algorithm = {
+        "dynamics": {"model": "constant-velocity", "dimensions": 2, "period": 1},
+        "constraint": {"reach": {"position": 2, "speed": 0.05}},
+        "step_size": {"rule": "constant", "a": 1},
+        "gains": [0.5, 0.0005],
+    }
+    target = {"path": "figure-eight", "speed": 0.01}
+    tree = changed(algorithm=algorithm, dimension=4, target=target, rounds=300) | {"nodes": {}}
+    tree["mesh"]["privacy"] = {"mechanism": "l2-sphere", "epsilon": 4, "gradient_bound": 0.01}
+    file = load(written(tmp_path, tree), {})
+    pilot = made_up_like(file, 1, "--synthetic")
+
+    def trials_of(mesh):
+        return Trials(mesh, pilot, 300, 1, 1)
+
+    found = search(file.mesh, ("l2-sphere",), None, trials_of, sizes=False, report=lambda _: None)
+    start = Candidate("l2-sphere", Setting.of(file.mesh))
+    assert found.tried[found.proposed].loss < 0.8 * found.tried[start].loss
+    chosen = found.proposed.setting
+    assert chosen.tilt > 1  # so small a gain of the velocity leaves it behind
+    lines = yaml.safe_load(block(file, found.proposed, None, 300))["algorithm"]
+    assert lines["gains"] == pytest.approx([0.5, 0.0005 * chosen.tilt], rel=1e-5)
+    assert lines["step_size"]["a"] == pytest.approx(chosen.step, rel=1e-5)
