@@ -38,7 +38,7 @@ class Folder:
 
     @property
     def lock(self) -> Path:
-        """The lock (streams.tools.broker.launch); the first file created."""
+        """The lock (streams.tools.broker.broker); the first file created."""
         return self.path / "broker.lock"
 
     @property

@@ -25,7 +25,7 @@ from streams.terminal.live_views import shown, summary
 from streams.terminal.malformed import say_malformed
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed
-from streams.tools.broker.launch import take
+from streams.tools.broker.broker import take
 from streams.tools.up import observers as observing
 from streams.tools.up import programs
 from streams.tools.up.brokers import Fact, StartedBroker, ensure_brokers

@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streams.tools.broker.broker import start, status, stop
+from streams.tools.broker.broker import is_held, start, status, stop
 from streams.tools.broker.folder import Folder, write_secret
 from streams.tools.broker.java import BrokerError, BrokerMisused, Missing, find_jars, find_java
-from streams.tools.broker.launch import is_held
 
 VERSION = "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2"
 JAVA_17 = f'[ "$1" = -version ] && {VERSION}'

@@ -8,7 +8,7 @@ from streams.cli.up import up
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
-from streams.tools.broker.launch import take
+from streams.tools.broker.broker import take
 from streams.tools.up.brokers import startable
 from streams.tools.up.programs import Options
 from streams.tools.up.up import run_up
