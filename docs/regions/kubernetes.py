@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from streams.tools.export import kubernetes
 from streams.tools.export.asked import INDEX, write_folder
-from streams.tools.export.kubernetes import manifests
-from streams.tools.export.kubernetes.cluster import Cluster
-from streams.tools.export.parties import party
-from streams.tools.export.raw_mesh import read
+from streams.tools.export.cluster import Cluster
+from streams.tools.export.raw_mesh import party, read
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 PARTY = "bank-1"
@@ -17,8 +16,8 @@ IMAGE = f"registry.example/mirrormesh@sha256:{'0' * 64}"
 def examples() -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield each folder of the example, and the files that it should have."""
     raw, cluster = read(FOLDER / "income.yaml"), Cluster(IMAGE)
-    yield FOLDER / PARTY, manifests.party(raw, party(raw.file.mesh, PARTY), cluster)
-    yield FOLDER / "operator", manifests.operator(raw, cluster)
+    yield FOLDER / PARTY, kubernetes.party(raw, party(raw.file.mesh, PARTY), cluster)
+    yield FOLDER / "operator", kubernetes.operator(raw, cluster)
 
 
 def write() -> Iterator[Path]:

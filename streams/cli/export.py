@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from streams.cli.arguments import CodeOption, MeshArgument
+from streams.tools.export import compose as on_compose
+from streams.tools.export import kubernetes as on_kubernetes
 from streams.tools.export import systemd as on_systemd
 from streams.tools.export.asked import ExportFormat, check_image, files_for, write_folder
-from streams.tools.export.compose import project
-from streams.tools.export.kubernetes import manifests
-from streams.tools.export.kubernetes.cluster import Cluster
+from streams.tools.export.cluster import Cluster
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -119,11 +119,11 @@ def kubernetes(
         own_certificates,
     )
     kind = ExportFormat(
-        lambda raw, whose: manifests.party(raw, whose, cluster),
-        lambda raw: manifests.operator(raw, cluster),
-        lambda raw, whose: manifests.participant(raw, whose, cluster),
-        lambda raw: manifests.collaboration_operator(raw, cluster),
-        manifests.warnings,
+        lambda raw, whose: on_kubernetes.party(raw, whose, cluster),
+        lambda raw: on_kubernetes.operator(raw, cluster),
+        lambda raw, whose: on_kubernetes.participant(raw, whose, cluster),
+        lambda raw: on_kubernetes.collaboration_operator(raw, cluster),
+        on_kubernetes.warnings,
     )
     written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, [warned, *warnings])
@@ -177,9 +177,9 @@ def compose(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     warned = check_image(image)
     kind = ExportFormat(
-        lambda raw, whose: project.party(raw, whose, image),
-        lambda raw: project.operator(raw, image),
-        lambda raw, whose: project.participant(raw, whose, image),
+        lambda raw, whose: on_compose.party(raw, whose, image),
+        lambda raw: on_compose.operator(raw, image),
+        lambda raw, whose: on_compose.participant(raw, whose, image),
     )
     written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, [warned])

@@ -9,8 +9,7 @@ from typing import Any
 
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import Participant, participant, party
-from streams.tools.export.raw_mesh import RawCollaboration, RawMesh, read_any
+from streams.tools.export.raw_mesh import Participant, RawCollaboration, RawMesh, participant, party, read_any
 
 Files = dict[str, str]
 

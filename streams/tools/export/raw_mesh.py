@@ -1,15 +1,24 @@
-"""A mesh file as it is written: with `${NAME}` in place of secrets, which an export never sees."""
+"""A mesh file as it is written, whose processes an export of it is for, and the mesh file of each of them.
 
+It has `${NAME}` in place of secrets, which an export never sees.
+"""
+
+import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from streams.mesh.errors import MeshFileError, Problem
+from streams.mesh.errors import MeshFileError, Problem, UsageError, one_of
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile, load, load_any
-from streams.mesh.settings.files import read_yaml
+from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.mesh.settings.files import as_yaml, read_yaml
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.parties import Party
+from streams.records.schema_files import file_decoder, header_columns
 
 # The secrets of a mesh file's brokers: which there are, none of them written out.
 #
@@ -205,3 +214,135 @@ def _own(path: Path, own: Any) -> Mapping[str, Any]:
         schema = read_yaml(Path(os.path.normpath(path.parent / source["schema"])))
         return {**own, "source": {**source, "schema": schema}}
     return own or {}
+
+
+# Whose processes an export is for.
+
+
+class Participant(NamedTuple):
+    """A party of a collaboration: its learner, or an owner."""
+
+    kind: str
+    name: str
+
+    @property
+    def owner(self) -> bool:
+        """Whether it has a set of records."""
+        return self.kind == OWNER
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Those of its processes that have an own part in the mesh file."""
+        return (self.name,) if self.owner else ()
+
+
+LEARNER, OWNER = "learner", "owner"
+
+
+def party(mesh: MeshSettings, name: str) -> Party:
+    """Return a party of the mesh. Raises UsageError if there is none of that name."""
+    parties = {party.name: party for party in mesh.all_parties}
+    return parties[_known(parties, name)]
+
+
+def participant(settings: CollaborationSettings, name: str) -> Participant:
+    """Return a party of a collaboration. Raises UsageError if there is none of that name."""
+    member = _known((settings.learner, *settings.owners), name)
+    return Participant(LEARNER if member == settings.learner else OWNER, member)
+
+
+def _known(names: Collection[str], name: str) -> str:
+    if name not in names:
+        raise UsageError(f"--party {name}: {one_of(names, name)}")
+    return name
+
+
+# The mesh file of one process: the shared part, and of the rest what that process alone needs.
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFile:
+    """A mesh file's text, and what must be there when it is loaded.
+
+    `variables`: names of the environment. `files`: for each name in the folder of secrets what says where
+    it is from: the path in the mesh file, or the setting.
+    """
+
+    text: str
+    variables: tuple[str, ...]
+    files: Mapping[str, str]
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the text: another one, and the process must be started anew."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
+    """Return the mesh file of a node, whose private endpoint is `private`. Raises MeshFileError.
+
+    Its secrets are in `folder`. A path of records is left out, as the node reads them from its data broker;
+    the columns that the file's header names are written out.
+    """
+    brokers = raw.brokers(node)
+    node_settings = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
+    if isinstance(node_settings.get("source"), Mapping):
+        node_settings["source"] = {
+            key: value for key, value in node_settings["source"].items() if key != "path"
+        }
+        node_settings["source"] |= _columns(raw, node)
+    node_settings["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"nodes": {node: node_settings}})
+
+
+def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, sets: str) -> ProcessFile:
+    """Return the mesh file of an owner, as `node_file` does; its set, if it is a file, is in `sets`."""
+    brokers, file = raw.brokers(owner), set_file(raw, owner)
+    owner_settings = {key: value for key, value in raw.owns[owner].items() if key != "brokers"}
+    if file is None:
+        owner_settings["source"] = {**owner_settings["source"], **_columns(raw, owner)}
+    else:
+        owner_settings["source"] = {**owner_settings["source"], "path": f"{sets}/{file}"}
+    owner_settings["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"owners": {owner: owner_settings}})
+
+
+def set_file(raw: RawCollaboration, owner: str) -> str | None:
+    """Return the name of the file of an owner's set; None: it is a topic. Raises MeshFileError."""
+    path = ("owners", owner, "source")
+    source = raw.file.own(owner).source
+    if source is None:
+        raise raw.file.refuse(path, "missing: must be given to run the owner")
+    if source.path is None:
+        return None
+    name = Path(source.path).name
+    if "${" in name:
+        raise raw.file.refuse((*path, "path"), "must name its file: set its variables", source.path)
+    return name
+
+
+def learner_file(raw: RawCollaboration, folder: str) -> ProcessFile:
+    """Return the mesh file of the learner, whose secrets are in `folder`. Raises MeshFileError."""
+    return _made(raw, {"mesh": raw.mesh_broker("the learner")}, folder, {})
+
+
+def _columns(raw: RawMesh | RawCollaboration, name: str) -> Mapping[str, Any]:
+    """Return the columns that a header names; refuse what the process itself would refuse when it starts."""
+    source, path = raw.file.own(name).source, (raw.file.part, name, "source")
+    if not isinstance(source, FileSettings):
+        return {}
+    file_decoder(raw.file, source, path)
+    columns = header_columns(raw.file, source, path)
+    return {} if columns is None else {"columns": list(columns)}
+
+
+def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:
+    """Return the mesh file of a scheduler, whose secrets are in `folder`. Raises MeshFileError."""
+    return _made(raw, {"mesh": raw.mesh_broker()}, folder, {})
+
+
+def _made(
+    raw: RawMesh | RawCollaboration, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]
+) -> ProcessFile:
+    tree = {"mesh": raw.tree["mesh"], "brokers": moved(brokers, folder), **rest}
+    return ProcessFile(as_yaml(tree), variables(moved(brokers, "")), files(brokers))

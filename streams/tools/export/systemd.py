@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from streams.mesh.settings.collaboration import OwnerSettings
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import Participant
-from streams.tools.export.process_file import (
+from streams.tools.export.raw_mesh import (
+    Participant,
     ProcessFile,
+    RawCollaboration,
+    RawMesh,
     learner_file,
     node_file,
     owner_file,
     scheduler_file,
     set_file,
 )
-from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 from streams.tools.packed import packed
 
 # The files of services of systemd, and the commands that put them in their places.

@@ -8,8 +8,8 @@ from re import MULTILINE, findall
 
 import yaml
 
-from streams.tools.export.kubernetes import manifests
-from streams.tools.export.kubernetes.cluster import Cluster
+from streams.tools.export import kubernetes
+from streams.tools.export.cluster import Cluster
 from streams.tools.export.raw_mesh import read
 from tests.support.processes.in_process import MESH
 
@@ -77,12 +77,12 @@ def for_party(path: Path, name: str, cluster: Cluster | None = None) -> dict[str
     """Return the files of a party by name."""
     raw = read(path)
     (party,) = (one for one in raw.file.mesh.all_parties if one.name == name)
-    return manifests.party(raw, party, cluster or Cluster(IMAGE))
+    return kubernetes.party(raw, party, cluster or Cluster(IMAGE))
 
 
 def for_operator(path: Path, cluster: Cluster | None = None) -> dict[str, str]:
     """Return the files of the mesh's operator by name."""
-    return manifests.operator(read(path), cluster or Cluster(IMAGE))
+    return kubernetes.operator(read(path), cluster or Cluster(IMAGE))
 
 
 def objects(files: dict[str, str]) -> dict[tuple[str, str], dict]:

@@ -4,9 +4,8 @@ import pytest
 import yaml
 
 from streams.mesh.file import load_collaboration
-from streams.tools.export.compose.project import participant as exported
-from streams.tools.export.parties import participant
-from streams.tools.export.raw_mesh import read_any
+from streams.tools.export.compose import participant as exported
+from streams.tools.export.raw_mesh import participant, read_any
 from tests.support.published.exports import IMAGE, compose_says, star_file
 from tests.support.published.page_blocks import parse
 

@@ -12,11 +12,10 @@ from streams.mesh.collaboration import Wire
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.metrics.catalogue import PrivateMetric
+from streams.tools.export import kubernetes
 from streams.tools.export.asked import write_folder
-from streams.tools.export.kubernetes import manifests
-from streams.tools.export.kubernetes.cluster import Cluster
-from streams.tools.export.parties import participant
-from streams.tools.export.raw_mesh import read_any
+from streams.tools.export.cluster import Cluster
+from streams.tools.export.raw_mesh import participant, read_any
 from tests.support.processes.in_process import Commands
 from tests.support.published.exports import IMAGE, objects, star_file
 from tests.support.published.manifests import kustomized, mistakes
@@ -32,11 +31,11 @@ def mesh(tmp_path):
 
 def for_party(path, name):
     raw = read_any(path)
-    return manifests.participant(raw, participant(raw.file.mesh, name), Cluster(IMAGE))
+    return kubernetes.participant(raw, participant(raw.file.mesh, name), Cluster(IMAGE))
 
 
 def for_operator(path):
-    return manifests.collaboration_operator(read_any(path), Cluster(IMAGE))
+    return kubernetes.collaboration_operator(read_any(path), Cluster(IMAGE))
 
 
 def the_set(found):

@@ -12,7 +12,7 @@ from streams.live.spend import NodeOptions
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.metrics.catalogue import PrivateMetric
-from streams.tools.export.kubernetes.cluster import CHECKSUM, Cluster
+from streams.tools.export.cluster import CHECKSUM, Cluster
 from tests.support.brokers.certificates import Authority
 from tests.support.published.exports import IMAGE, SECURED, SHARED, for_operator, for_party, objects
 from tests.support.published.manifests import mistakes

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from streams.mesh.errors import MeshFileError, UsageError
-from streams.tools.export.kubernetes import workloads
-from streams.tools.export.kubernetes.cluster import LONGEST, LONGEST_SET, Cluster, label, namespace, node_set
+from streams.tools.export import kubernetes
+from streams.tools.export.cluster import LONGEST, LONGEST_SET, Cluster, label, namespace, node_set
 from tests.support.published.exports import IMAGE, SECURED, SHARED, for_operator, for_party
 
 
@@ -100,6 +100,6 @@ def test_a_mechanism_that_strimzi_has_no_users_for_is_refused(mesh, mechanism):
 
 
 def test_a_mesh_file_that_no_config_map_takes_is_refused(mesh, monkeypatch):
-    monkeypatch.setattr(workloads, "LARGEST", 500)
+    monkeypatch.setattr(kubernetes, "LARGEST", 500)
     with pytest.raises(UsageError, match=r"^the mesh file of node-a has [\d,]+ bytes: .* at most 500$"):
         for_party(mesh, "a")

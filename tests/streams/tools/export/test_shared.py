@@ -10,9 +10,7 @@ from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.tools.export.asked import INDEX, check_image, write_folder
-from streams.tools.export.parties import party
-from streams.tools.export.process_file import node_file, scheduler_file
-from streams.tools.export.raw_mesh import files, moved, read
+from streams.tools.export.raw_mesh import files, moved, node_file, party, read, scheduler_file
 from tests.support.published.exports import IMAGE, SECURED
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}

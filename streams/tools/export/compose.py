@@ -10,16 +10,19 @@ from typing import Any, TypeVar
 
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
-from streams.tools.export.parties import Participant
-from streams.tools.export.process_file import (
+from streams.tools.export.raw_mesh import (
+    SIDES,
+    TEXTS,
+    Participant,
     ProcessFile,
+    RawCollaboration,
+    RawMesh,
     learner_file,
     node_file,
     owner_file,
     scheduler_file,
     set_file,
 )
-from streams.tools.export.raw_mesh import SIDES, TEXTS, RawCollaboration, RawMesh
 from streams.tools.packed import packed
 
 # The services of a compose project: nodes, scheduler, Prometheus and Grafana.

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from streams.tools.export.compose.project import operator, party
-from streams.tools.export.parties import party as found_party
+from streams.tools.export.compose import operator, party
+from streams.tools.export.raw_mesh import party as found_party
 from streams.tools.export.raw_mesh import read
 from tests.support.published.exports import IMAGE, SECURED, compose_says
 from tests.support.published.page_blocks import parse

@@ -1,0 +1,408 @@
+"""The cluster that an export for Kubernetes is for, and what it has beside the processes.
+
+The names and labels that all objects share, network policies, Strimzi's topics and users, and what Prometheus
+and Grafana read.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+from streams.bus.provision import specs_of
+from streams.bus.rights import Rule, User
+from streams.bus.topic_specs import TopicSpec
+from streams.bus.users import shared_users
+from streams.mesh.errors import MeshFileError, Problem, UsageError
+from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.settings.base import is_loopback
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.files import read_yaml
+from streams.mesh.settings.parties import Party, is_subject
+from streams.tools.export.raw_mesh import Participant
+from streams.tools.packed import packed
+
+Object = dict[str, Any]
+APP = {"app.kubernetes.io/name": "mirrormesh"}
+COMPONENT, INSTANCE = "app.kubernetes.io/component", "app.kubernetes.io/instance"
+NODE = "mirrormesh.dev/node"
+AUDIENCE = "mirrormesh.dev/audience"
+ALL, OWNER = "all", "owner"
+"""Audiences: who may see what is shared, and who the owner's alone."""
+CHECKSUM = "mirrormesh.dev/mesh-sha256"
+SHARED_PORT, OWNER_PORT = 9100, 9101
+LONGEST = 63
+"""The longest name of most objects, and value of a label."""
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What no mesh file says. `cidrs`: where brokers are; none: anywhere. `monitoring`: a namespace.
+
+    `own_certificates`: users bring their certificates; else Strimzi makes them.
+    """
+
+    image: str
+    cidrs: tuple[str, ...] = ()
+    monitoring: str = "monitoring"
+    kafka: str = "kafka"
+    kafka_cluster: str = "shared"
+    own_certificates: bool = False
+
+    def __post_init__(self) -> None:
+        for text in self.cidrs:
+            try:
+                ip_network(text)
+            except ValueError:
+                allowed = "must be a network, as 192.0.2.0/24 or 2001:db8::/32, without bits of a host"
+                raise UsageError(f"--broker-cidr {text}: {allowed}") from None
+        named = (self.monitoring, "monitoring-namespace"), (self.kafka, "kafka-namespace")
+        for text, option in (*named, (self.kafka_cluster, "kafka-cluster")):
+            if len(text) > LONGEST or _LABEL.fullmatch(text) is None:
+                allowed = f"must be made of a-z, 0-9 and - inside, of at most {LONGEST} characters"
+                raise UsageError(f"--{option} {text}: {allowed}")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """The namespace of a party, or of the operator, in which its objects are; `mesh`: as a label."""
+
+    namespace: str
+    mesh: str
+
+    def labels(self, component: str, **more: str) -> dict[str, str]:
+        """Return the labels of a kind of process."""
+        return {**APP, COMPONENT: component, INSTANCE: self.mesh, **more}
+
+    def made(
+        self, kind: str, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None
+    ) -> Object:
+        """Return an object of this namespace: `kind` is `apiVersion:kind`."""
+        return made(kind, name, body, labels, self.namespace)
+
+
+def made(
+    kind: str,
+    name: str,
+    body: Mapping[str, Any],
+    labels: Mapping[str, str] | None = None,
+    namespace: str | None = None,
+) -> Object:
+    """Return an object: `kind` is `apiVersion:kind`, `body` what it has beside its metadata."""
+    version, _, word = kind.partition(":")
+    metadata: Object = {"name": name}
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    metadata["labels"] = dict(APP if labels is None else labels)
+    return {"apiVersion": version, "kind": word, "metadata": metadata, **body}
+
+
+# Kubernetes names of what a mesh file names.
+#
+# A name becomes lower case, with `-` for all but letters and digits, and none of them at its ends; a long
+# one is cut, and ends with part of a hash of the whole. Names that become one are refused.
+
+LONGEST_SET = 52
+"""A StatefulSet's pods and revisions have labels that add eleven characters."""
+OPERATOR = "operator"
+_OTHER = re.compile(r"[^a-z0-9]+")
+_HASHED = 8
+
+
+def label(*parts: str, longest: int = LONGEST) -> str:
+    """Return the name that `parts` make together; empty if they have no letter and no digit."""
+    whole = "-".join(filter(None, (_OTHER.sub("-", part.lower()).strip("-") for part in parts)))
+    if len(whole) <= longest:
+        return whole
+    digest = hashlib.sha256("-".join(parts).encode()).hexdigest()[:_HASHED]
+    return f"{whole[: longest - _HASHED - 1].rstrip('-')}-{digest}"
+
+
+def node_set(node: str) -> str:
+    """Return the name of a node's StatefulSet, and of all else that is the node's alone."""
+    return label("node", node, longest=LONGEST_SET)
+
+
+def participant_set(whose: Participant) -> str:
+    """Return the name of the StatefulSet of a collaboration's party, and of all else that is its alone."""
+    return label(whose.kind, whose.name, longest=LONGEST_SET)
+
+
+def namespace(mesh: str, party: str | None) -> str:
+    """Return the namespace of a party; None: of the mesh's operator."""
+    return label(mesh, OPERATOR if party is None else party)
+
+
+def check(file: MeshFile) -> None:
+    """Refuse a mesh file with two names that make one Kubernetes name. Raises MeshFileError."""
+    mesh, parties = file.mesh, file.mesh.all_parties
+    lines = _twice(
+        file, [("the mesh's operator", namespace(mesh.name, None)), *_namespaces(mesh.name, parties)]
+    )
+    for party in parties:
+        lines += _twice(file, [(f"node {node}", node_set(node)) for node in party.nodes])
+    if lines:
+        raise MeshFileError(lines)
+
+
+def check_collaboration(file: CollaborationFile) -> None:
+    """Refuse a collaboration with two names that make one Kubernetes name. Raises MeshFileError."""
+    mesh = file.mesh
+    named = [(f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)]
+    lines = _twice(file, [("the mesh's operator", namespace(mesh.name, None)), *named])
+    if lines:
+        raise MeshFileError(lines)
+
+
+def _namespaces(mesh: str, parties: Iterable[Party]) -> list[tuple[str, str]]:
+    return [(f"party {party.name}", namespace(mesh, party.name)) for party in parties]
+
+
+def _twice(file: MeshFile | CollaborationFile, named: list[tuple[str, str]]) -> list[str]:
+    earlier, lines = dict[str, str](), list[str]()
+    for subject, name in named:
+        if name in earlier:
+            lines.append(
+                f"{file.path}: {earlier[name]} and {subject} make one Kubernetes name, {name}: rename one"
+            )
+        earlier.setdefault(name, subject)
+    return lines
+
+
+# Who may reach a pod, and whom it may reach.
+
+_DEFAULT = "9092"
+_NAMESPACE = "kubernetes.io/metadata.name"
+
+
+def policy(
+    place: ClusterPlace,
+    name: str,
+    labels: Mapping[str, str],
+    ports: Iterable[int],
+    cluster: Cluster,
+    *,
+    owned: bool,
+) -> Object:
+    """Return the NetworkPolicy of the pods with these labels.
+
+    The monitoring namespace reaches the shared port, a Prometheus in the pod's own namespace the owner's too
+    if there is one (`owned`). The pod reaches DNS, and the brokers' ports.
+    """
+    monitoring = {"namespaceSelector": {"matchLabels": {_NAMESPACE: cluster.monitoring}}}
+    prometheus = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}
+    ingress: list[Object] = [{"from": [monitoring, prometheus], "ports": [{"port": "metrics"}]}]
+    if owned:
+        ingress.append({"from": [prometheus], "ports": [{"port": "owner"}]})
+    brokers: Object = {"ports": [{"port": port, "protocol": "TCP"} for port in ports]}
+    if cluster.cidrs:
+        brokers = {"to": [{"ipBlock": {"cidr": cidr}} for cidr in cluster.cidrs], **brokers}
+    spec = {
+        "podSelector": {"matchLabels": dict(labels)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": ingress,
+        "egress": [_dns(), brokers],
+    }
+    return place.made("networking.k8s.io/v1:NetworkPolicy", name, {"spec": spec})
+
+
+def _dns() -> Object:
+    servers = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+    }
+    return {"to": [servers], "ports": [{"port": 53, "protocol": word} for word in ("UDP", "TCP")]}
+
+
+def broker_ports(brokers: Mapping[str, Any], file: str, path: tuple[str, ...]) -> list[int]:
+    """Return the ports of the brokers at `path` of the file. Raises MeshFileError if one names none."""
+    wrong, ports = list[str](), list[int]()
+    for side, server in _servers(brokers):
+        port = server.rpartition(":")[2] if ":" in server else _DEFAULT
+        if "${" in server or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
+            allowed = f"{server}: must be host:port, written out: the network policy names the port"
+            wrong.append(Problem(file, (*path, side, "servers"), allowed).line)
+        else:
+            ports.append(int(port))
+    if wrong:
+        raise MeshFileError(wrong)
+    return list(dict.fromkeys(ports))
+
+
+def local_servers(brokers: Mapping[str, Any]) -> list[str]:
+    """Return the servers that a pod would look for in itself."""
+    return [server for _, server in _servers(brokers) if is_loopback((server.rpartition(":")[0], 0))]
+
+
+def _servers(brokers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for side in ("mesh", "data"):
+        settings = brokers.get(side)
+        for server in settings["servers"].split(",") if settings else ():
+            yield side, server.strip()
+
+
+# The mesh broker's topics and users as Strimzi's resources, for the mesh's operator.
+
+REPLICAS, IN_SYNC = 3, 2
+_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_LONGEST, _LONGEST_CERTIFIED = 253, 64
+"""Of a resource's name, and of a certificate's common name."""
+
+
+def kafka_topics(file: AnyFile, cluster: Cluster) -> list[Object]:
+    """Return a KafkaTopic for each topic of the mesh broker."""
+    return [_topic(spec, cluster) for spec in specs_of(file, None)]
+
+
+def kafka_users(file: AnyFile, cluster: Cluster) -> list[Object]:
+    """Return a KafkaUser for each user of the mesh broker; none if the broker has no users.
+
+    Raises MeshFileError for what Strimzi has no word for.
+    """
+    broker = file.mesh_broker
+    if not has_users(broker):
+        return []
+    wrong = _refused(file, broker)
+    if wrong:
+        raise MeshFileError(wrong)
+    kind = "scram-sha-512" if broker.users else "tls-external" if cluster.own_certificates else "tls"
+    return [_user(user, kind, cluster) for user in shared_users(file)]
+
+
+def has_users(broker: BrokerSettings) -> bool:
+    """Return whether the broker knows who is there: by a password, or by a certificate."""
+    return broker.users or broker.certificate is not None
+
+
+def _topic(spec: TopicSpec, cluster: Cluster) -> Object:
+    config: Object = {
+        key: int(value) if value.lstrip("-").isdigit() else value for key, value in spec.configs.items()
+    }
+    config["min.insync.replicas"] = IN_SYNC
+    body = {"partitions": 1, "replicas": REPLICAS, "config": config}
+    name = spec.name
+    if _SUBDOMAIN.fullmatch(name) is None:  # a part begins or ends with -
+        name = ".".join(f"x{part}x" for part in name.split("."))
+        body = {"topicName": spec.name, **body}
+    return _made("KafkaTopic", name, body, cluster)
+
+
+def _user(user: User, kind: str, cluster: Cluster) -> Object:
+    spec: Object = {
+        "authentication": {"type": kind},
+        "authorization": {"type": "simple", "acls": [_acl(rule) for rule in user.rules]},
+    }
+    if user.quota is not None:
+        sent_rate, received, percentage = user.quota
+        spec["quotas"] = {
+            "producerByteRate": sent_rate,
+            "consumerByteRate": received,
+            "requestPercentage": percentage,
+        }
+    return _made("KafkaUser", _name(user.name), spec, cluster)
+
+
+def _acl(rule: Rule) -> Object:
+    resource = {"type": rule.kind, "name": rule.name, "patternType": rule.pattern}
+    return {"resource": resource, "operations": list(rule.operations)}
+
+
+def _made(kind: str, name: str, spec: Object, cluster: Cluster) -> Object:
+    labels = {**APP, "strimzi.io/cluster": cluster.kafka_cluster}
+    return made(f"kafka.strimzi.io/v1:{kind}", name, {"spec": spec}, labels, cluster.kafka)
+
+
+def _name(user: str) -> str:
+    """Return the KafkaUser's name: Kafka knows the one with a certificate as CN=<name>."""
+    return user.removeprefix("CN=") if is_subject(user) else user
+
+
+def _refused(file: AnyFile, broker: BrokerSettings) -> Iterable[str]:
+    """Return what Strimzi cannot do, one line each."""
+    lines = []
+    if broker.users and broker.mechanism != "scram-sha-512":
+        allowed = f"{broker.mechanism}: must be scram-sha-512, or certificates: Strimzi makes no other users"
+        lines.append(Problem(str(file.path), ("brokers", "mesh", "mechanism"), allowed).line)
+    longest = _LONGEST if broker.users else _LONGEST_CERTIFIED
+    for user in shared_users(file):
+        name = _name(user.name)
+        if broker.users and is_subject(user.name):
+            allowed = "must be a name, as the users of brokers.mesh have passwords"
+        elif _SUBDOMAIN.fullmatch(name) is None or len(name) > longest:
+            words = f"must be made of a-z, 0-9, . and - inside, of at most {longest} characters"
+            allowed = f"makes no KafkaUser: {words}"
+            allowed += "" if broker.users else ", after CN= alone"
+        else:
+            continue
+        lines.append(f"{file.path}: mesh: user {user.name} ({', '.join(user.roles)}): {allowed}")
+    return lines
+
+
+# What monitoring reads: whom it asks, the rules by audience, and the dashboards.
+#
+# Everyone may see what is shared; the private metrics, and the rules and the dashboard that live from them,
+# are for the owner's Prometheus and Grafana alone. A dashboard holds no metrics: where these are not to be
+# had, a panel stays empty.
+
+SHARED_BOARDS = ("overview", "mesh", "privacy")
+OWNER_BOARDS = ("learning",)
+_FOLDER = "grafana_folder"
+
+
+def monitors(place: ClusterPlace, *, owned: bool) -> list[Object]:
+    """Return the PodMonitors: one for everyone, and, if `owned`, one for the owner."""
+    objects = [_monitor(place, "mirrormesh-shared", ALL, "metrics")]
+    return [*objects, _monitor(place, "mirrormesh-owner", OWNER, "owner")] if owned else objects
+
+
+def rules(place: ClusterPlace, *, owned: bool) -> list[Object]:
+    """Return the PrometheusRules. If `owned`, all are for the owner: the operator has the shared one."""
+    objects = [_rule(place, "mirrormesh-shared", OWNER if owned else ALL, "rules.yaml")]
+    return [*objects, _rule(place, "mirrormesh-owner", OWNER, "rules-owner.yaml")] if owned else objects
+
+
+def dashboards(place: ClusterPlace, *, owned: bool) -> list[Object]:
+    """Return the dashboards as ConfigMaps with the label that Grafana's sidecar looks for."""
+    folder = packed("grafana/dashboards", "grafana/dashboards")
+    return [_board(place, folder, name) for name in (*SHARED_BOARDS, *(OWNER_BOARDS if owned else ()))]
+
+
+def _monitor(place: ClusterPlace, name: str, audience: str, port: str) -> Object:
+    endpoint = {
+        "port": port,
+        "interval": "5s",
+        "scrapeTimeout": "4s",
+        "honorLabels": False,
+        "relabelings": [{"targetLabel": "job", "replacement": name}],  # the rules know jobs by this
+    }
+    spec = {
+        "selector": {"matchLabels": APP},
+        "podTargetLabels": ["mirrormesh.dev/node"],
+        "podMetricsEndpoints": [endpoint],
+        "sampleLimit": 20000,
+    }
+    labels = {**APP, AUDIENCE: audience}
+    return place.made("monitoring.coreos.com/v1:PodMonitor", name, {"spec": spec}, labels)
+
+
+def _rule(place: ClusterPlace, name: str, audience: str, file: str) -> Object:
+    groups: Any = read_yaml(packed("deploy_prometheus", "deploy/prometheus") / file)["groups"]
+    labels = {**APP, AUDIENCE: audience}
+    return place.made("monitoring.coreos.com/v1:PrometheusRule", name, {"spec": {"groups": groups}}, labels)
+
+
+def _board(place: ClusterPlace, folder: Path, name: str) -> Object:
+    text = json.dumps(json.loads((folder / f"{name}.json").read_text("utf-8")), separators=(",", ":"))
+    board = place.made(
+        "v1:ConfigMap",
+        f"dashboard-{name}",
+        {"data": {f"{name}.json": text}},
+        {**APP, "grafana_dashboard": "1"},
+    )
+    board["metadata"]["annotations"] = {_FOLDER: "mirrormesh"}
+    return board

@@ -1,1 +1,0 @@
-"""Compose files, made of plain dictionaries: `project` puts together what the others make."""
