@@ -32,8 +32,8 @@ from streams.terminal.collaboration import facts, headline, of_own, parties_tabl
 from streams.terminal.collaboration import line as status_line
 from streams.terminal.report import SHORT, progress_bar, say, say_facts, say_promises
 from streams.terminal.text import listed, shared
-from streams.tools.feed.feed_set import feed_set
-from streams.tools.feed.feed_source import FeedOptions
+from streams.tools.feed.feed import feed_set
+from streams.tools.feed.lines import FeedOptions
 from streams.tools.model.writing import learner_model, model_paths, outcome_model, write_model
 from streams.tools.up.collaboration import up_collaboration
 from streams.tools.up.programs import Options

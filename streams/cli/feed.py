@@ -21,7 +21,7 @@ from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.text import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
-from streams.tools.feed.feed_source import FeedOptions
+from streams.tools.feed.lines import FeedOptions
 
 NodeArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The node or owner, as in the mesh file.", show_default=False)

@@ -14,6 +14,7 @@ from sdnotify import SystemdNotifier  # type: ignore[import-untyped] # it ships 
 
 from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
+from streams.mesh.user_code import interrupt
 
 # Whether the parts of a process still turn, whatever its brokers and its data do.
 #
@@ -228,6 +229,38 @@ class Ask(Protocol):
 
 class ProcessStopped(BaseException):  # like KeyboardInterrupt, so that `except Exception` does not catch it
     """The process was asked to stop before it had begun."""
+
+
+class Interruptible:
+    """A context in which a signal raises ProcessStopped, as a read from a pipe may never return.
+
+    Outside of it a signal only sets `stop.asked`, and the next wait ends at once.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._inside = False
+        stop.then(self._leave)
+
+    def __enter__(self) -> None:
+        self._inside = True
+        if self._stop.asked.is_set():
+            self._leave()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inside = False
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep. Raises ProcessStopped."""
+        with self:
+            time.sleep(seconds)
+
+    def _leave(self) -> None:
+        if self._inside:
+            self._inside = False
+            interrupt(ProcessStopped)
 
 
 def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:

@@ -20,9 +20,8 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
 from streams.tools.feed import feed as feeding
-from streams.tools.feed.feed_source import FeedOptions, opened
-from streams.tools.feed.pace import Pace
-from streams.tools.feed.topic import LINE, MARK, FeedTopic
+from streams.tools.feed.feed import Pace
+from streams.tools.feed.lines import LINE, MARK, FeedOptions, FeedTopic, opened
 from tests.benchmarks.decoding import compare
 from tests.support.meshes.files import changed, loaded
 

@@ -20,9 +20,7 @@ from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 from streams.runtime.process import Stop
 from streams.tools.feed.feed import Writer, producer_settings
-from streams.tools.feed.lines import Line, encode_letter
-from streams.tools.feed.pace import FeedFailed
-from streams.tools.feed.topic import feed_topic
+from streams.tools.feed.lines import FeedFailed, Line, encode_letter, feed_topic
 from tests.support.brokers.feeding import Feeding, row, rows, stored
 from tests.support.brokers.topics import bus_of
 

@@ -19,7 +19,7 @@ from streams.bus.rights import Access
 from streams.collaboration.processes import TopicSet
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
-from streams.tools.feed.pace import FeedFailed
+from streams.tools.feed.lines import FeedFailed
 from tests.kafka.test_data_stream import committed
 from tests.support.brokers.damage import damage
 from tests.support.brokers.data_streams import DataTopic, Live, Numbers, live_stream, numbers, running

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from streams.mesh.user_code import OrderlyEnd, UserCode, interrupted
-from streams.runtime.process import INTERRUPTED, ProcessStopped, Stop
-from streams.tools.feed.pace import Interruptible
+from streams.runtime.process import INTERRUPTED, Interruptible, ProcessStopped, Stop
 from tests.support.meshes.files import changed, written
 from tests.support.processes.in_process import Commands
 

@@ -1,32 +1,109 @@
-"""Feeds a source to a node's data topic."""
+"""Feeds a source to a node's data topic, and an owner's set to its topic."""
 
 import logging
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.bus import connection
+from streams.bus.collaboration import owner_feeder
 from streams.bus.errors import denied, is_denial
 from streams.bus.preflight import preflight
 from streams.bus.rights import feeder
-from streams.mesh.file import MeshFile
+from streams.mesh.errors import UsageError
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import Fault, FaultCounts
+from streams.records.lines import ordered
+from streams.records.passes import fixed_sets
+from streams.records.record import Decoder, RawRecord
+from streams.records.sources import Source, opened_records
 from streams.runtime.kafka import reached
-from streams.runtime.process import ProcessStopped, Stop, retry_until_reachable
+from streams.runtime.process import Interruptible, ProcessStopped, Stop, retry_until_reachable
 from streams.terminal.report import shown
 from streams.terminal.text import counted
-from streams.tools.feed.feed_source import FeedOptions, Opened, opened
-from streams.tools.feed.lines import BYTES, Line, Lines, digest, encode_letter, lacking
-from streams.tools.feed.pace import FeedFailed, Interruptible, Pace, most_ahead
-from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic, feed_topic
+from streams.tools.feed.lines import (
+    ANEW,
+    BYTES,
+    LINE,
+    MARK,
+    FeedFailed,
+    FeedOptions,
+    FeedTopic,
+    Line,
+    Lines,
+    Opened,
+    digest,
+    encode_letter,
+    feed_topic,
+    lacking,
+    opened,
+)
+
+# The pace of a feed: when each record is due.
+
+_BURST = 0.1
+
+
+def most_ahead(mesh: MeshSettings, topic: float) -> float:
+    """Return the seconds that a record may be ahead of the clock; the topic takes it up to `topic`.
+
+    With slots by time nodes drop records beyond the horizon; half of it is used, as their clocks may differ.
+    """
+    return topic if mesh.slots.by == "count" else min(topic, mesh.horizon * mesh.slots.period / 2)
+
+
+class Pace:
+    """At full speed, at `rate` records a second, or `by_timestamps`.
+
+    A delayed feed makes up for at most a tenth of a second of its rate, to avoid bursts. `replay`: past
+    records keep their intervals; otherwise they are due at once, as slots by time follow the clock. `ahead`:
+    the seconds that a record's time may be ahead of the clock.
+    """
+
+    def __init__(
+        self, ahead: float, *, rate: float | None = None, by_timestamps: bool = False, replay: bool = False
+    ) -> None:
+        self._ahead, self._rate, self._by_timestamps, self._replay = ahead, rate, by_timestamps, replay
+        self._next: float | None = None
+        self._shift: float | None = None
+
+    @property
+    def at_full_speed(self) -> bool:
+        """Whether a record without a time is due at once."""
+        return self._rate is None
+
+    def delay(self, timestamp: float | None, wall: float, steady: float) -> float:
+        """Return the seconds from now until the next record is due.
+
+        Parameters
+        ----------
+        timestamp : float or None
+            The record's own time.
+        wall, steady : float
+            Now, in seconds since 1970 and on a monotonic clock.
+        """
+        delay = 0.0
+        if self._rate is not None:
+            due = steady if self._next is None else max(self._next, steady - _BURST)
+            self._next = due + 1.0 / self._rate
+            delay = due - steady
+        if timestamp is not None:
+            delay = max(delay, timestamp - self._ahead - wall)
+            if self._by_timestamps:
+                if self._shift is None:
+                    self._shift = max(0.0, wall - timestamp) if self._replay else 0.0
+                delay = max(delay, timestamp + self._shift - wall)
+        return max(0.0, delay)
+
 
 # Writes lines to a data topic: in order, each once, and without gaps.
 #
@@ -363,3 +440,59 @@ def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator
             return
         yield batch if left is None else batch[:left]
         left = None if left is None else left - len(batch)
+
+
+# Feeds an owner's set of records to its topic.
+#
+# Nothing of a set may be missing, and no line of a topic can be mended. So the file is looked at whole
+# before its first line is sent, and there are no dead letters.
+
+
+def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float | None, stop: Stop) -> Fed:
+    """Feed the file at `path` to the topic of an owner's set, each line once; waits for the broker.
+
+    Raises UsageError, MeshFileError, before anything is sent, if the file is not the set that the mesh file
+    describes; Stopped, BusError as `feed`.
+    """
+    on_file = _in_file(file, owner, path)
+    broker, topics = file.brokers(owner).data, file.data_topics(owner)
+    fixed_sets(on_file, [owner])
+    longest = max(len(value) for value in _read(on_file, owner)[0])
+    reached(broker, stop)
+    topic = retry_until_reachable(
+        stop, lambda: feed_topic(broker, topics, owner_feeder(topics), by_time=False, timed=False)
+    )
+    if longest > topic.largest:
+        most = f"must be at most {topic.largest:,}, which the topic takes"
+        raise FeedFailed(f"{topic.name}: a record has {longest:,} bytes: {most}")
+    values, decoder = _read(on_file, owner)
+    source = Source((RawRecord(value) for value in values), decoder)
+    opened = Opened(source, timed=False, most=file.mesh.owners[owner].records, time_of=None)
+    return write(broker, owner, topic, opened, Pace(0.0, rate=rate), stop)
+
+
+def _in_file(file: CollaborationFile, owner: str, path: str | None) -> CollaborationFile:
+    """Return the mesh file with the owner's set in that file, in place of its topic."""
+    part = file.own(owner)
+    if part.source is None:
+        raise file.refuse(
+            ("owners", owner, "source"), "missing: must have the kind and schema of what is fed"
+        )
+    if part.source.path is not None:
+        topic = file.data_topics(owner).records
+        text = f"the owner reads this file itself: must not be given to take the set from {topic}"
+        raise file.refuse(("owners", owner, "source", "path"), text, part.source.path)
+    if path is None or path == "-":
+        mistake = "missing" if path is None else "standard input can be read only once"
+        raise UsageError(f"FILE: {mistake}: must be a file, which is looked at whole before anything is fed")
+    source = part.source.model_copy(update={"path": path})
+    return replace(file, owners={**file.owners, owner: part.model_copy(update={"source": source})})
+
+
+def _read(file: CollaborationFile, owner: str) -> tuple[Iterator[bytes], Decoder]:
+    """Return the set's lines, and their decoder."""
+    place, settings = ("owners", owner, "source"), file.own(owner).source
+    if settings is None:
+        raise file.refuse(place, "missing")
+    lines, decoder = opened_records(file, settings, place)
+    return ordered(lines, 0, shuffle=False, take=settings.take, by_time=False), decoder

@@ -1,22 +1,198 @@
-"""The numbered records of a feed, and the dead letters of bad ones.
-
-A dead letter is for the owner's eyes: {"line": 17, "reason": ..., "value": base64}
-"""
+"""The lines of a feed: the source that they are read from, their numbers, and those that a topic holds."""
 
 import base64
 import hashlib
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, takewhile
+from pathlib import Path
 from typing import NamedTuple
 
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from nodes.machine.time_slots import TimeSlots
+from streams.bus.admin import Admin
+from streams.bus.bus import BusError, Unreachable
+from streams.bus.connection import PATIENCE, consumer_settings
+from streams.bus.logs import Logs
+from streams.bus.preflight import preflight
+from streams.bus.rights import Access
+from streams.bus.topic_specs import OVERHEAD
+from streams.codec.topics import DataTopics
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import MeshFileError
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import Mesh
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings, TopicSettings
+from streams.mesh.settings.parties import feeder_user
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
-from streams.records.record import RawRecord
-from streams.tools.feed.feed_source import Opened
+from streams.records.record import CHUNK, RawRecord, moved
+from streams.records.sources import Source, check_source, open_source
+
+_AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
+"""Kinds that are no lines, and those that hold the same in lines."""
+TimeOf = Callable[[bytes], float | None]
+"""Reads a record's time, in seconds since 1970; None if missing or unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """The request, beside the mesh file.
+
+    `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
+    first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times. `shift`: the
+    seconds that are added to each of these times, if the mesh file names none.
+    """
+
+    path: str | None = None
+    records: int | None = None
+    rate: float | None = None
+    timestamps: bool = False
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source and how to feed it.
+
+    `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
+    `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
+    in order of time, so none may wait for its time and hold up others. `piped`: from standard input. `shift`:
+    the seconds that have been added to each time. `ahead`: how many records may be read before the first of
+    them is sent: of what may wait for its writer, one.
+    """
+
+    source: Source
+    timed: bool
+    most: int | None
+    time_of: TimeOf | None
+    live: bool = False
+    piped: bool = False
+    shift: float = 0.0
+    ahead: int = 1
+
+
+def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
+    """Open the source of a node. Raises MeshFileError if it cannot be fed as requested.
+
+    With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds: later
+    records would be waited for, and no slot takes them.
+    """
+    check_pace(file, rate=wanted.rate, records=wanted.records)
+    settings = file.own(node).source
+    if wanted.path is not None:
+        settings = _in_place(file, node, wanted.path)
+        part = file.own(node).model_copy(update={"source": settings})
+        file = replace(file, nodes={**file.nodes, node: part})
+    if wanted.timestamps:
+        _check_times(file, node)
+    if wanted.shift and file.mesh.shift:
+        text = "the mesh file moves all times already: must be 0 with --shift"
+        raise file.refuse(("mesh", "slots", "shift"), text, file.mesh.shift)
+    if wanted.shift and not wanted.timestamps and file.mesh.slots.by != "time":
+        text = "--shift moves records' times: must be time, or give --timestamps"
+        raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
+    most = wanted.records
+    if most is None and isinstance(settings, LocalisationSettings):
+        most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    check_source(file, node)
+    source = open_source(file, node, file.mesh.seed)
+    timed = by_time(file.mesh)
+    # With slots by time the source itself gives the times: a generator's records do not hold them.
+    decoder = source.decoder
+    read = None
+    if not timed and isinstance(decoder, SchemaDecoder):
+        read = partial(_later, wanted.shift, decoder.timestamp)
+    piped = getattr(settings, "path", None) == "-"
+    live = timed and piped
+    if wanted.shift:
+        later = (RawRecord(value, moved(time, wanted.shift)) for value, time in source.records)
+        source = replace(source, records=later)
+    if timed and not live:
+        source = replace(source, records=takewhile(_inside(file.resolved), source.records))
+    shift = wanted.shift or _shift(file, settings)
+    ahead = CHUNK if Path(getattr(settings, "path", None) or "-").is_file() else 1
+    return Opened(source, timed or wanted.timestamps, most, read, live, piped, shift, ahead)
+
+
+def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None = None) -> None:
+    """Raise MeshFileError for what goes by the places of records, with slots by time, where none may count.
+
+    One record more would delay all later ones at a `rate`, perhaps into another slot, and keep the last of
+    the first `records` out.
+    """
+    if by_time(file.mesh):
+        options = {"--rate": rate, "--records": records}
+        for option in [option for option, value in options.items() if value is not None]:
+            text = (
+                f"{option} goes by the place of each record, and with slots by time none may count: must be"
+            )
+            raise file.refuse(("mesh", "slots", "by"), f"{text} count, or leave {option} out", "time")
+
+
+def _shift(file: MeshFile, source: object) -> float:
+    """Return the seconds by which `open_source` moves times: those of files, as others follow the start."""
+    return file.mesh.shift if isinstance(source, FileSettings) else 0.0
+
+
+def _later(shift: float, time_of: TimeOf, value: bytes) -> float | None:
+    return moved(time_of(value), shift)
+
+
+def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:
+    """Return a function that tells whether a record lies before the end of the last round."""
+    slots, rounds = mesh.slots(), mesh.settings.rounds
+    if rounds is None or not isinstance(slots, TimeSlots):
+        return lambda _: True
+    return lambda record: record.timestamp is None or slots.round_of(record.timestamp) <= rounds
+
+
+def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSettings:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if settings is None or isinstance(settings, LocalisationSettings | TopicSettings | OwnSourceSettings):
+        raise file.refuse(at, f"must have the kind and schema of {path}")
+    if path == "-" and settings.kind in _AS_LINES:
+        text = f"standard input holds lines: must be {_AS_LINES[settings.kind]}"
+        raise file.refuse((*at, "kind"), text, settings.kind)
+    if path == "-" and settings.shuffle:
+        raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
+    return settings.model_copy(update={"path": path})
+
+
+def _check_times(file: MeshFile, node: str) -> None:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if isinstance(settings, FileSettings) and settings.record.timestamp is None:
+        raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
+    if isinstance(settings, LibsvmSettings | CsrSettings):
+        raise file.refuse((*at, "kind"), "has no times, and --timestamps needs them", settings.kind)
+    if isinstance(settings, FileSettings) and settings.path == "-" and file.mesh.slots.by == "time":
+        text = "standard input goes as it comes with slots by time: --timestamps needs a file"
+        raise file.refuse((*at, "path"), text, "-")
+    if not isinstance(settings, FileSettings) and file.mesh.slots.by != "time":
+        raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
+
+
+def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
+    """Return the number of records that a run takes from a generator, which has no end."""
+    mesh = file.mesh
+    if mesh.rounds is None and not paced:
+        options = "--timestamps" if by_time(mesh) else "--records or --rate"
+        text = f"none, and a generator has no end: must be a number, or give {options}"
+        raise file.refuse(("mesh", "rounds"), text)
+    size = 1 if by_time(mesh) else mesh.slots.size  # one a period
+    return None if mesh.rounds is None else mesh.rounds * size
+
+
+# The numbered records of a feed, and the dead letters of bad ones.
+#
+# A dead letter is for the owner's eyes: {"line": 17, "reason": ..., "value": base64}
 
 FURTHEST = 253_402_300_800.0
 """The first second of the year 10000: a later time is a mistake."""
@@ -149,3 +325,118 @@ def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
         while size > BYTES and len(letters) > 1:
             size -= len(letters.popleft())
     return list(letters)
+
+
+# Checks a data topic before a feed, and finds the lines that it holds.
+#
+# A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So missing or repeated
+# lines, and other writers' records, are found at once: those of open and aborted transactions too, as they
+# take offsets. So it alone reads a data topic uncommitted.
+
+LINE, MARK = "line", "mark"
+"""The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
+ANEW = "feed what it was begun with, or delete it, provision it, and give the run a new name"
+
+
+class FeedFailed(BusError):
+    """The feed cannot go on; the text is one line for the user, and never shows a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTopic:
+    """A data topic that can be fed: it holds `line` lines; the last has the `mark`.
+
+    `largest`: the longest value that it takes, in bytes. With `timed` records keep their own times, which may
+    be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters. `access`: what
+    the feed needs of the broker.
+    """
+
+    name: str
+    letters: str
+    largest: int
+    ahead: float
+    timed: bool
+    line: int
+    mark: bytes | None
+    lettered: frozenset[bytes]
+    access: Access
+
+
+def feed_topic(
+    broker: BrokerSettings, topics: DataTopics, access: Access, *, by_time: bool, timed: bool
+) -> FeedTopic:
+    """Check the data topic of a node or an owner, which a feed has that `access` to.
+
+    Raises BusError if it cannot be fed: see `PreflightFailed`.
+    """
+    name = topics.records
+    preflight(broker, access, {}, (name,) if by_time else (), feeder_user(topics.node))
+    with Admin(broker) as admin:
+        description = admin.topics([name])[name]
+    if timed and description.configs["message.timestamp.type"] != "CreateTime":
+        words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
+        raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")
+    line, mark = _held(broker, name, description.partitions)
+    return FeedTopic(
+        name,
+        topics.dead_letters,
+        max(0, int(description.configs["max.message.bytes"]) - OVERHEAD),
+        int(description.configs["message.timestamp.after.max.ms"])
+        / 2000,  # half, as the broker's clock may differ
+        timed,
+        line,
+        mark,
+        _lettered(broker, topics.dead_letters) if topics.dead_letters in access.reads else frozenset(),
+        access,
+    )
+
+
+def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, bytes | None]:
+    """Return the number of lines in a topic, and the mark of the last. Raises FeedFailed."""
+    logs = Logs(broker)
+    try:
+        for partition in range(1, partitions):
+            if logs.span(topic, partition)[1] > 0:
+                text = f"partition {partition} holds records, and a feed writes to partition 0 alone"
+                raise FeedFailed(f"{topic}: {text}: {ANEW}")
+        first, end = logs.span(topic)
+    finally:
+        logs.close()
+    if end == 0:
+        return 0, None
+    if first == end:
+        raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
+    last = _last(broker, topic, end - 1)
+    headers = {} if last is None else dict(last.headers() or [])  # a message without a value is false
+    line, mark = headers.get(LINE), headers.get(MARK)
+    if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
+        raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")
+    if int(line) != end:
+        raise FeedFailed(f"{topic}: line {int(line):,} is its record {end:,}: others wrote to it: {ANEW}")
+    return end, mark
+
+
+def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
+    logs = Logs(broker)
+    try:
+        return frozenset(digest(letter.value) for letter in logs.stored({topic: logs.span(topic)[0]})[topic])
+    finally:
+        logs.close()
+
+
+def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes] | None":
+    """Return the record at the log's last offset; None if a transaction's marker is there."""
+    consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        message = consumer.poll(PATIENCE)
+    finally:
+        consumer.close()
+    error = None if message is None else message.error()
+    at_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
+    # before the log's end it is of a broker that was asked too early: it is asked again
+    if at_end and message is not None and (message.offset() or 0) > offset:
+        return None
+    if message is None or error is not None:
+        raise Unreachable(f"{broker.servers}: the last record of {topic} cannot be read")
+    return message

@@ -11,12 +11,11 @@ from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
 from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.runtime.process import Stop
+from streams.runtime.process import Interruptible, Stop
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
 from streams.tools.broker.folder import CONTROLLER
 from streams.tools.broker.java import BrokerError
-from streams.tools.feed.pace import Interruptible
 from streams.tools.up.children import Backoff
 
 Fact = Callable[[str, str], None]

@@ -15,7 +15,7 @@ from streams.records.sources import check_source, decoder
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
 from streams.terminal.malformed import MALFORMED
-from streams.tools.feed.feed_source import check_pace
+from streams.tools.feed.lines import check_pace
 
 HIGHEST_PORT = 65_535
 SINGLE = 8

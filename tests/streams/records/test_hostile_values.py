@@ -25,8 +25,7 @@ from streams.records.faults import json_fault
 from streams.records.parquet import parquet_columns, parquet_lines
 from streams.records.passes import number_chunks
 from streams.records.sources import check_source, held_out, open_source
-from streams.tools.feed.feed_source import FeedOptions, opened
-from streams.tools.feed.lines import Lines
+from streams.tools.feed.lines import FeedOptions, Lines, opened
 from tests.support.meshes.files import changed, written
 from tests.support.meshes.sources import write_parquet
 from tests.support.processes.in_process import Commands

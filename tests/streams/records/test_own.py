@@ -10,7 +10,7 @@ import pytest
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import decoder, open_source
-from streams.tools.feed.feed_source import FeedOptions, opened
+from streams.tools.feed.lines import FeedOptions, opened
 from tests.support.meshes.files import changed, loaded, written
 from tests.support.processes.in_process import Commands
 

@@ -13,7 +13,7 @@ from streams.mesh.file import load
 from streams.records import parquet
 from streams.records.parquet import NotParquet, parquet_columns, parquet_lines
 from streams.records.sources import held_out, open_source
-from streams.tools.feed.feed_source import FeedOptions, opened
+from streams.tools.feed.lines import FeedOptions, opened
 from tests.support.meshes.files import changed, written
 from tests.support.meshes.sources import mesh_of, write_parquet
 

@@ -40,8 +40,7 @@ from streams.mesh.settings.schema import (
     TimestampSettings,
 )
 from streams.records.sources import held_out, open_source
-from streams.tools.feed.feed_source import FeedOptions, opened
-from streams.tools.feed.lines import Lines
+from streams.tools.feed.lines import FeedOptions, Lines, opened
 from tests.support.meshes.files import changed, loaded
 from tests.support.meshes.sources import mesh_of, write_parquet
 

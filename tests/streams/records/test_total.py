@@ -14,8 +14,7 @@ from streams.records.observed import observed, truth
 from streams.records.record import SparseRow
 from streams.records.sources import decoder, held_out, open_source
 from streams.records.sparse import LibsvmDecoder
-from streams.tools.feed.feed_source import FeedOptions, opened
-from streams.tools.feed.lines import Lines
+from streams.tools.feed.lines import FeedOptions, Lines, opened
 from streams.tools.model.predicting import ModelFile, predictions
 from tests.support.meshes.files import changed
 from tests.support.meshes.files import written as mesh_file

@@ -12,7 +12,7 @@ from streams.bus.topic_specs import data_specs
 from streams.codec.topics import DataTopics
 from streams.runtime.process import Stop
 from streams.tools.feed.feed import feed
-from streams.tools.feed.feed_source import FeedOptions
+from streams.tools.feed.lines import FeedOptions
 from tests.support.brokers.topics import PATIENCE, connection
 from tests.support.meshes.files import changed, loaded
 

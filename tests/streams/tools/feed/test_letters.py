@@ -13,9 +13,7 @@ from streams.codec.topics import DataTopics
 from streams.runtime.process import ProcessStopped, Stop
 from streams.tools.feed import feed as module
 from streams.tools.feed.feed import Writer
-from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
-from streams.tools.feed.pace import FeedFailed
-from streams.tools.feed.topic import FeedTopic
+from streams.tools.feed.lines import BYTES, FeedFailed, FeedTopic, Line, digest, encode_letter, lacking
 from tests.support.brokers.topics import connection
 
 TOPICS = DataTopics("m", "a")

@@ -9,8 +9,7 @@ from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
 from streams.records.sources import Source
-from streams.tools.feed.feed_source import Opened
-from streams.tools.feed.lines import Lines, encode_letter
+from streams.tools.feed.lines import Lines, Opened, encode_letter
 
 
 class Digits:

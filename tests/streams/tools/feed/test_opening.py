@@ -6,7 +6,7 @@ import pytest
 
 from streams.mesh.file import MeshFileError
 from streams.records.sources import check_source
-from streams.tools.feed.feed_source import FeedOptions, opened
+from streams.tools.feed.lines import FeedOptions, opened
 from tests.support.brokers.feeding import SCHEMA, row, rows
 from tests.support.meshes.files import changed, loaded
 

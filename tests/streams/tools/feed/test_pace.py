@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.mesh.settings.mesh import MeshSettings
-from streams.tools.feed.pace import Pace, most_ahead
+from streams.tools.feed.feed import Pace, most_ahead
 from tests.support.meshes.files import changed
 
 NEVER = math.inf

@@ -3,8 +3,7 @@
 import pytest
 
 from streams.mesh.file import MeshFileError
-from streams.tools.feed.feed_source import FeedOptions, opened
-from streams.tools.feed.lines import Lines
+from streams.tools.feed.lines import FeedOptions, Lines, opened
 from streams.tools.up.programs import Options, feeders
 from tests.support.meshes.sparse import CSR, saved, sparse_mesh
 

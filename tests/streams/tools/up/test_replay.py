@@ -8,7 +8,7 @@ import yaml
 
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import open_source
-from streams.tools.feed.feed_source import FeedOptions, opened
+from streams.tools.feed.lines import FeedOptions, opened
 from streams.tools.up import replay
 from streams.tools.up.replay import check_replay, replayed
 from tests.support.brokers.feeding import SCHEMA
