@@ -14,15 +14,18 @@ from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.status.account import charge_counts
-from streams.status.audit_mechanisms import (
+from streams.status.audit import (
     Subject,
     answer_draws,
     answer_subjects,
+    audit_releases,
+    audit_responses,
     audited,
     audited_answers,
+    read_collaboration,
+    read_mesh,
     subjects,
 )
-from streams.status.audit_messages import audit_releases, audit_responses, read_collaboration, read_mesh
 from streams.terminal.audits import (
     answer_facts,
     audit_bar,

@@ -24,8 +24,7 @@ from streams.terminal.report import say, say_facts, scored
 from streams.terminal.text import counted, listed
 from streams.tools.model.predicting import PredictionWriter
 from streams.tools.model.predicting import predict as predictions_of
-from streams.tools.model.public import public_model
-from streams.tools.model.writing import journal_model, model_paths, write_model
+from streams.tools.model.writing import journal_model, model_paths, public_model, write_model
 
 # `mirrormesh model`: writes what a mesh has learnt to a file.
 

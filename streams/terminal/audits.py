@@ -12,8 +12,17 @@ from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.status.audit_mechanisms import DRAWS, AnswerSubject, MechanismAudit, Subject, affordable
-from streams.status.audit_messages import Findings, Read, Said, Wrong
+from streams.status.audit import (
+    DRAWS,
+    AnswerSubject,
+    Findings,
+    MechanismAudit,
+    Read,
+    Said,
+    Subject,
+    Wrong,
+    affordable,
+)
 from streams.terminal.collaboration import at_own_delta, noise
 from streams.terminal.spending import at_delta
 from streams.terminal.text import counted, described, listed

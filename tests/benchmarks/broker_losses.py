@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from streams.status.audit_messages import FindingKind
+from streams.status.audit import FindingKind
 from tests.benchmarks.harm import HORIZON
 from tests.benchmarks.lossy import Loss, Lossy
 from tests.support.brokers.forgetting import LOST, cut_before_end, forget, logs, made_again, topic_of, wiped

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from streams.state.journal_reader import JournalReader
-from streams.status.audit_messages import Finding, audit_releases, read_mesh
+from streams.status.audit import Finding, audit_releases, read_mesh
 from streams.tools.broker.broker import Broker, start, stop
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_kills import Chaos

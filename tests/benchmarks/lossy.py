@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from streams.state.folder import JournalError
-from streams.status.audit_messages import FindingKind
+from streams.status.audit import FindingKind
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.harm import HORIZON, PATIENCE, SCHEDULERS, Harm
 from tests.support.brokers.development import free_port

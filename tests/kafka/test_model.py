@@ -11,8 +11,7 @@ from streams.bus.provision import provision
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
 from streams.mesh.model_file import read_model
-from streams.tools.model.public import public_model
-from streams.tools.model.writing import journal_model
+from streams.tools.model.writing import journal_model, public_model
 from tests.support.meshes.on_broker import decisions, small_mesh_file
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_until

@@ -77,7 +77,7 @@ def test_what_is_refuted_is_an_error(call, exact, monkeypatch, sampler, name, sa
 def test_at_a_large_dimension_there_are_fewer_draws(call, exact, monkeypatch):
     text = exact.read_text().partition("nodes:\n  a:")[0]
     exact.write_text(text.replace("dimension: 2", "dimension: 400").replace("range", "squared"))
-    monkeypatch.setattr("streams.status.audit_mechanisms._WORK", 80_000)
+    monkeypatch.setattr("streams.status.audit._WORK", 80_000)
     found = facts(call("audit", "mechanism", exact, "--confidence", 0.9999))
     why = "a draw takes long at this size"
     assert found["draws"] == f"200 on each of two slots that differ in one record, not 40,000: {why}"

@@ -1,24 +1,34 @@
-"""What an audit of releases finds, on made-up plans and on whole runs in memory."""
+"""What an audit finds in messages, on made-up plans and whole runs in memory, and which mechanisms it draws."""
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from nodes.collaboration.messages import Query, Response
+from nodes.privacy.exact import ExactSampler
+from nodes.privacy.gaussian import GaussianGradient
+from nodes.privacy.l2_sphere import L2Sphere
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.laplace_parameters import LaplaceParameters
 from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.status.audit_messages import (
+from streams.status.audit import (
+    DRAWS,
+    PAIRS,
     EdgeRelease,
     FindingKind,
     Findings,
     ReleaseSource,
     Said,
+    affordable,
     audit_releases,
     audit_responses,
     read_stored,
+    subjects,
 )
 from streams.terminal.audits import release_facts, releases_json
 from tests.support.meshes.files import changed, counted_ids, ignore, loaded
@@ -303,3 +313,48 @@ def test_an_answer_to_a_query_that_nobody_asked_is_found():
 
 def test_simulated_noise_is_right_where_the_mesh_file_says_so():
     assert found(RIGHT[0], [said(1, simulated=True)], exact=False) == []
+
+
+# Which mechanisms are audited, and with how many draws.
+
+EXACT = {"noise": "exact"}
+
+
+def test_nodes_with_the_same_settings_are_audited_once(tmp_path):
+    nodes = {"a": {}, "b": {"mechanism": "l2-sphere"}, "c": {}, "d": {"mechanism": "none"}}
+    mesh = loaded(tmp_path, changed(nodes=nodes, privacy=EXACT)).resolved
+    found = {subject.nodes: type(subject.mechanism) for subject in subjects(mesh, nodes)}
+    assert found == {("a", "c"): LaplaceGradient, ("b",): L2Sphere, ("d",): type(None)}
+    assert [subject.nodes for subject in subjects(mesh, ["c"])] == [("c",)]
+
+
+def test_noise_on_the_parameters_and_with_a_delta_can_be_audited(tmp_path):
+    privacy = EXACT | {"on": "parameters", "norm": "l2"}
+    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).resolved, "a")
+    assert type(subject.mechanism) is LaplaceParameters
+    privacy = EXACT | {"mechanism": "gaussian", "delta": 1e-6}
+    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).resolved, "a")
+    assert type(subject.mechanism) is GaussianGradient
+
+
+def test_of_an_epsilon_that_grows_the_round_with_the_least_noise_is_audited(tmp_path):
+    epsilon = {"total": 10, "rounds": 25, "schedule": "growing"}
+    mesh = loaded(tmp_path, changed(privacy=EXACT | {"epsilon": epsilon})).resolved
+    (subject,) = subjects(mesh, "a")
+    assert subject.round == 25
+    assert type(subject.mechanism) is LaplaceGradient
+    assert subject.mechanism.epsilon > Fraction(10, 25)
+
+
+@pytest.mark.parametrize(
+    ("batch", "dimension", "laplace", "sphere"),
+    [
+        (1, 2, (DRAWS, PAIRS), (DRAWS, PAIRS)),
+        (8, 1000, (2000, PAIRS), (13_157, PAIRS)),
+        (1, 10**6, (100, 10), (127, 12)),
+    ],
+)
+def test_draws_that_take_long_are_fewer(batch, dimension, laplace, sphere):
+    settings = (0.5, Fraction(1), batch, dimension, ExactSampler())
+    assert affordable(LaplaceGradient(*settings)) == laplace
+    assert affordable(L2Sphere(*settings)) == sphere
