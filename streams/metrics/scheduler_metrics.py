@@ -7,8 +7,8 @@ from math import inf, nan
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
+from streams.metrics.node_metrics import told
 from streams.metrics.registry import NO_BROKER, Counter, ProcessFigures, SharedRegistry
-from streams.metrics.shared import told
 from topology.lag import LeftOut
 from topology.plans import Heartbeat, Plan
 from topology.scheduler_events import Refusal

@@ -1,4 +1,4 @@
-"""What an audit finds in messages, on made-up plans and whole runs in memory, and which mechanisms it draws."""
+"""What an audit finds in messages, made up or of whole runs in memory; which mechanisms it draws from."""
 
 from collections import Counter
 from fractions import Fraction
