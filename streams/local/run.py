@@ -13,8 +13,7 @@ from streams.bus.memory import Faults
 from streams.ledger import Reuse, data_of, known_spends, stated_apart
 from streams.live.spend import begun_life, end_node
 from streams.local.collaboration_outcome import CollaborationOutcome
-from streams.local.memory_node import NodeParts
-from streams.local.mesh import MemoryMesh, MeshParts
+from streams.local.mesh import MemoryMesh, MeshParts, NodeParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
 from streams.local.results import Summary, summarise
 from streams.mesh.errors import UsageError, writable_folder

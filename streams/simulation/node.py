@@ -17,7 +17,7 @@ from nodes.protocol import StartDeadline
 from streams.bus.bus import Unreachable
 from streams.codec import Refused
 from streams.live.node_role import NodeObserver, NodeRole
-from streams.local.memory_node import MemorySlots, NodeParts
+from streams.local.mesh import MemorySlots, NodeParts
 from streams.mesh.mesh import NodeContext
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed

@@ -17,8 +17,7 @@ from nodes.learner import Learner
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import BoolArray, FloatArray, IntArray
 from streams.codec.envelope import SignedEnvelope
-from streams.local.memory_node import NodeParts
-from streams.local.mesh import MeshParts
+from streams.local.mesh import MeshParts, NodeParts
 from streams.local.run import mesh_parts
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile

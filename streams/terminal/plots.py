@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.values import FloatArray
 from streams.local.results import save_whole
-from streams.local.tracking import Tracked
+from streams.terminal.demo import Tracked
 
 MISSING = "For the plots too: pip install 'mirrormesh[experiments]'"
 PATHS, REGRET = "paths.png", "regret.png"

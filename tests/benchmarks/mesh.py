@@ -32,8 +32,7 @@ from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.codec import decode_plan, encode_plan
 from streams.codec.topics import MeshTopics
-from streams.local.memory_node import NodeParts
-from streams.local.mesh import MemoryMesh, MeshParts
+from streams.local.mesh import MemoryMesh, MeshParts, NodeParts
 from streams.records.record import RawRecord
 from tests.benchmarks import decoding, engine, feeding, sparse
 from tests.benchmarks.metrics import measure_metrics

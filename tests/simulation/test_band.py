@@ -8,8 +8,7 @@ import pytest
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.reveal import opened
 from streams.bus.memory import Faults
-from streams.local.memory_node import MemoryNode
-from streams.local.mesh import MemoryMesh
+from streams.local.mesh import MemoryMesh, MemoryNode
 from streams.local.run import mesh_parts
 from tests.support.meshes.files import changed, counted_ids, ignore, loaded, releases
 

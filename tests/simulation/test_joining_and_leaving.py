@@ -9,8 +9,7 @@ from nodes.protocol import Noticed, Stepped
 from streams.bus.memory import Faults
 from streams.bus.mesh_log import MeshLog
 from streams.codec import decode_release
-from streams.local.memory_node import MemoryNode
-from streams.local.mesh import MemoryMesh, MemoryScheduler
+from streams.local.mesh import MemoryMesh, MemoryNode, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.runtime.process import Unmendable
 from streams.state.memory_journal import MemoryJournal

@@ -20,8 +20,8 @@ from nodes.privacy.owner import disclosed_to_owner
 from nodes.protocol import Stepped
 from streams.bus.memory import Faults
 from streams.codec import decode_release
-from streams.local import memory_node
 from streams.local import mesh as local_mesh
+from streams.local import mesh as memory_mesh
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.simulation.disk import SimulatedDisk, has_disks, on_disks
@@ -178,7 +178,7 @@ class PoweredMesh:
 def powered(tmp_path, monkeypatch):
     """Returns what runs one history of a mesh file with a seed, and returns the mesh."""
     monkeypatch.setattr(state_folder, "BOOT_ID", tmp_path / "boot_id")
-    monkeypatch.setattr(memory_node, "DataLog", lambda records: DataTopic(tuple(islice(records, RECORDS))))
+    monkeypatch.setattr(memory_mesh, "DataLog", lambda records: DataTopic(tuple(islice(records, RECORDS))))
     files = {}
 
     def run(mesh, seed):

@@ -25,7 +25,6 @@ from streams.records.own import OwnDecoder
 from streams.records.paths import START
 from streams.records.record import Decoded, Decoder, SparseRow
 from streams.records.sources import decoded, opened_records
-from streams.terminal.text import listed
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
@@ -209,6 +208,8 @@ def _check_not_private(file: AnyFile, pilot: Path, found: Resampled) -> None:
         private |= distinct.intersection(map(_digest_of, _own_records(file, name)))
         members += [name] if len(private) > before else []
         if 2 * len(private) > len(distinct):
+            from streams.terminal.text import listed  # noqa: PLC0415 # trials alone load no terminal
+
             subject = f"those of {file.member} {listed(members)}"
             text = (
                 f"more than half of its distinct records are among {subject}: must be public ones of others"

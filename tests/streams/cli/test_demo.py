@@ -6,11 +6,10 @@ import pytest
 from rich.console import Console
 
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.local.tracking import EXAMPLE, distances
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.records.localisation import sensor, target_path
-from streams.terminal.demo_view import HEIGHT, WIDTH, DemoPicture, DemoProgress, Map, shown
+from streams.terminal.demo import EXAMPLE, HEIGHT, WIDTH, DemoPicture, DemoProgress, Map, distances, shown
 from streams.terminal.plots import MISSING
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -153,7 +152,7 @@ def test_the_picture_takes_a_tenth_of_the_time_at_most(mesh, monkeypatch):
             nonlocal now, drawn
             now, drawn = now + 0.05, drawn + 0.05
 
-    monkeypatch.setattr("streams.terminal.demo_view.time.monotonic", lambda: now)
+    monkeypatch.setattr("streams.terminal.demo.time.monotonic", lambda: now)
     picture = DemoPicture(SlowLive(), seen, "slow")
     while local.to_round(local.recorder.common_rounds + 1):
         now += 0.01

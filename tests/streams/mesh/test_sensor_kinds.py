@@ -8,13 +8,13 @@ from nodes.losses.residuals import Bearing, RangeDifference, RobustRange
 from nodes.regret import network_regret
 from nodes.values import Observations
 from streams.local.run import LocalRun, mesh_parts, run
-from streams.local.tracking import tracked
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.records.localisation import target_path
+from streams.terminal.demo import tracked
 from streams.terminal.plan_text import unmet_assumptions
 from streams.terminal.text import headline
 from streams.tools.tuning.pilot import made_up_like

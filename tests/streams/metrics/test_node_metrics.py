@@ -15,11 +15,11 @@ from streams.codec import Reason
 from streams.local.mesh import MemoryMesh
 from streams.local.recorder import Recorder
 from streams.local.run import mesh_parts
-from streams.local.tracking import distances
 from streams.metrics.node_metrics import Timing, told_between
 from streams.metrics.node_metrics import told as reported
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.records.localisation import target_path
+from streams.terminal.demo import distances
 from tests.support.meshes.files import changed, loaded
 from tests.support.nodes.machines import learner, machine, of, plans, release, run_rounds, started
 from tests.support.nodes.metrics import metrics, private, shared, shown, told

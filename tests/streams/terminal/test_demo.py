@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from streams.local.run import LocalRun, mesh_parts
-from streams.local.tracking import Tracked, distances, tracked, verdict
 from streams.mesh.file import load
 from streams.records.localisation import target_path
+from streams.terminal.demo import Tracked, distances, tracked, verdict
 from tests.support.processes.in_process import MESH
 
 
