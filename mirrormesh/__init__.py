@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from streams.local.recorder import NodeHistory
     from streams.local.results import Summary
     from streams.local.run import Outcome, run
-    from streams.mesh.errors import MeshFileError
+    from streams.mesh.errors import MeshFileError, UsageError
     from streams.mesh.examples import example_mesh, examples
     from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration
     from streams.mesh.model_file import Model, read_model
+    from streams.records.frames import Named
     from streams.status.account import OwnerAccount, PrivacyAccount, budget
     from streams.tools.model.predicting import PredictionWriter, predict
     from streams.tools.model.writing import run_model, write_model
@@ -32,6 +33,7 @@ __all__ = [
     "MeshFile",
     "MeshFileError",
     "Model",
+    "Named",
     "NodeHistory",
     "Observations",
     "Outcome",
@@ -41,6 +43,7 @@ __all__ = [
     "Promise",
     "Step",
     "Summary",
+    "UsageError",
     "budget",
     "check_loss",
     "example_mesh",
@@ -58,17 +61,18 @@ __all__ = [
 
 _MODULES = {
     "nodes.engine": ("Engine", "Step"),
-    "nodes.losses.check_loss": ("check_loss",),
     "nodes.values": ("Observations",),
     "streams.ledger": ("Promise", "promise"),
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome", "run"),
     "streams.local.collaboration_outcome": ("CollaborationOutcome",),
     "streams.local.results": ("Summary",),
-    "streams.mesh.errors": ("MeshFileError",),
+    "streams.mesh.errors": ("MeshFileError", "UsageError"),
     "streams.mesh.examples": ("example_mesh", "examples"),
     "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration"),
+    "streams.mesh.plugins": ("check_loss",),
     "streams.mesh.model_file": ("Model", "read_model"),
+    "streams.records.frames": ("Named",),
     "streams.status.account": ("OwnerAccount", "PrivacyAccount", "budget"),
     "streams.tools.model.writing": ("run_model", "write_model"),
     "streams.tools.tuning.forecasting": ("ForecastValue", "forecast"),

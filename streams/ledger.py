@@ -1,6 +1,7 @@
 """The one reader of what was spent on data, by whichever run, node or owner; and the one guarantee over all.
 
-A spend names the data: a file by its path and inode, a topic by its name and id, and the reader by its name.
+A spend names the data: a file by its path and inode, a topic by its name and id, records in memory by the
+name that their owner gives them, and the reader by its name.
 Any agreement means the same data, as files are rewritten, copied and mounted elsewhere; two files that are
 both there are compared, and nothing of that is kept. A difference alone acquits nobody: only parts that can
 share no record do, or the operator's word.
@@ -20,9 +21,10 @@ from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh.compatibility import Part, by_time, part_of
-from streams.mesh.errors import one_of
+from streams.mesh.errors import check_type, one_of
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.mesh.kind import check_file
+from streams.mesh.settings.node import FileSettings, FrameSettings, TopicSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files
 from streams.state.folder import JournalError
@@ -82,8 +84,10 @@ class Promise:
 def promise(file: AnyFile, name: str) -> Promise:
     """Return the promise of a node or owner by the mesh file, whose other readers may have the same records.
 
-    Raises MeshFileError for an unknown name.
+    Raises MeshFileError for an unknown name, and UsageError for a wrong argument.
     """
+    check_file("file", file)
+    check_type("name", name, str, f"must be the name of a {file.member}")
     if name not in file.members:
         raise file.refuse(
             ("mesh", file.part), f"is no {file.member} of the mesh: {one_of(file.members, name)}", name
@@ -151,7 +155,7 @@ def _same_files(
     asked_paths |= {data.path for name in names for data in fed.get(name, ())}
     recorded = {data.path for source in lives for spend in source for data in spend.data}
     recorded |= {data.path for paths in fed.values() for data in paths}
-    groups = same_files(asked_paths - {""}, (read | recorded) - {""})
+    groups = same_files(*(set(filter(os.path.isabs, paths)) for paths in (asked_paths, read | recorded)))
     return {path: group for group in groups for path in group}
 
 
@@ -276,7 +280,9 @@ def data_of(
     timed = by_time(file.mesh)
     path = getattr(source, "path", None) if path is None else path
     data = Data()
-    if path not in {None, "-"}:
+    if isinstance(source, FrameSettings):
+        data = Data(source.in_memory.key, source.in_memory.key)
+    elif path not in {None, "-"}:
         data = Data(os.path.realpath(str(path)))
         with suppress(OSError):
             status = Path(data.path).stat()

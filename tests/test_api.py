@@ -88,7 +88,7 @@ def test_a_collaboration_is_loaded_run_taken_away_and_asked_about(tmp_path):
         assert mirrormesh.read_model(made) == model
     found = mirrormesh.predict(tmp_path / "model.json", str(tmp_path / "b.csv"))
     assert len(found.records) == 4
-    with pytest.raises(TypeError, match="a CollaborationOutcome is not what a run of a MeshFile gives"):
+    with pytest.raises(UsageError, match="type CollaborationOutcome: must be the outcome of a run of a mesh"):
         mirrormesh.run_model(FILE, outcome)
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import assert_type
 
+import numpy as np
+
 import mirrormesh
 from mirrormesh import CollaborationFile, CollaborationOutcome, MeshFile, Model, NodeHistory, Outcome, Summary
 
@@ -11,6 +13,9 @@ def learns(path: Path, folder: Path) -> None:
     """Load, run, take away, predict."""
     file = mirrormesh.load(path)
     assert_type(file, MeshFile)
+    assert_type(mirrormesh.load("mesh.yaml"), MeshFile)
+    named = mirrormesh.Named("payments", {"x": np.zeros(3)})
+    assert_type(mirrormesh.run(file, records={"a": named, "b": {"x": [1, 2]}}, state="state"), Outcome)
     outcome = mirrormesh.run(file, rounds=10, seed=1)
     assert_type(outcome, Outcome)
     assert_type(outcome.summary, Summary)

@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from nodes.collaboration.messages import QueryRecord
 from nodes.sparse import Rows
 from nodes.values import FloatArray
-from streams.collaboration.local import LocalCollaboration
+from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.ledger import Promise, Reuse, known_spends, lives_of, promises_of
 from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
+from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 
 LAST, AVERAGE = "last theta", "average"
@@ -96,12 +99,22 @@ def seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:
 
 
 def collaboration_outcome(
-    file: CollaborationFile, queries: int | None = None, seed: int | None = None
+    file: CollaborationFile,
+    queries: int | None = None,
+    seed: int | None = None,
+    state: Path | None = None,
+    *,
+    other_data: bool = False,
 ) -> CollaborationOutcome:
     """Run a collaboration in this process for that many queries, or to its end; see `run`."""
     file = seeded(file, seed)
     test_records = records_to_score(file)
-    local = LocalCollaboration(file)
-    while (queries is None or local.answered < queries) and local.advance():
-        pass
-    return outcome_so_far(local, test_records)
+    sets = fixed_sets(file, sorted(file.mesh.owners))  # before a journal is made, which they may not fit
+    with ExitStack() as closing:
+        journals = None if state is None else StateJournals(file, state, closing, other_data=other_data)
+        local = LocalCollaboration(file, None if journals is None else journals.opened, sets)
+        if journals is not None:
+            journals.begin()
+        while (queries is None or local.answered < queries) and local.advance():
+            pass
+    return outcome_so_far(local, test_records, None if journals is None else journals.reuses())

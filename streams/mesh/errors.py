@@ -1,6 +1,7 @@
 """The user's mistakes, one line each: what is wrong and what is allowed."""
 
 import json
+import operator
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -242,3 +243,74 @@ def check_output(path: Path) -> None:
     """Raise UsageError if the command under way reads the file that it is about to write."""
     if is_read(path):
         raise UsageError(f"{path}: this command reads it: must be another file, or not there yet")
+
+
+# What a program passes to the functions of `mirrormesh`: a wrong argument is one UsageError, which names the
+# argument, what was passed, and what is allowed. Mistakes in files are MeshFileErrors.
+
+
+def refused(name: str, value: object, allowed: str) -> UsageError:
+    """Return the error for an argument. Values that are no text or number are named by their type alone."""
+    simple = value is None or isinstance(value, str | bytes | bool | int | float | Path)
+    text = elided(repr(value)) if simple else f"a value of type {type(value).__name__}"
+    return UsageError(printable(f"{name} is {text}: {allowed}"))
+
+
+def as_path(name: str, value: object) -> Path:
+    """Return a path that was passed as `str` or `Path`. Raises UsageError."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise refused(name, value, "must be a path, as str or pathlib.Path")
+    return Path(value)
+
+
+def as_path_or_none(name: str, value: object) -> Path | None:
+    """Return `as_path`, or None for None. Raises UsageError."""
+    return None if value is None else as_path(name, value)
+
+
+def as_file(name: str, value: object) -> str:
+    """Return the path of records as text; `-` is standard input. Raises UsageError."""
+    return str(as_path(name, value))
+
+
+def as_count(name: str, value: object, least: int) -> int:
+    """Return a whole number of at least `least`. Raises UsageError."""
+    allowed = f"must be a whole number of at least {least}"
+    if isinstance(value, bool):
+        raise refused(name, value, allowed)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type] # numpy's integers are taken too
+    except TypeError:
+        raise refused(name, value, allowed) from None
+    if number < least:
+        raise refused(name, value, allowed)
+    return number
+
+
+def as_count_or_none(name: str, value: object, least: int) -> int | None:
+    """Return `as_count`, or None for None. Raises UsageError."""
+    return None if value is None else as_count(name, value, least)
+
+
+def check_type(name: str, value: object, types: Any, allowed: str) -> None:
+    """Raise UsageError unless the value is of the type, or of one of several. A bool is no number."""
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        raise refused(name, value, allowed)
+
+
+def check_word(name: str, value: object, words: Iterable[str]) -> None:
+    """Raise UsageError unless the value is one of the words."""
+    allowed = list(words)
+    if not isinstance(value, str) or value not in allowed:
+        raise refused(name, value, one_of(allowed, value))
+
+
+def texts(name: str, value: object) -> list[str]:
+    """Return texts that were passed in a list or another iterable, but not one text. Raises UsageError."""
+    allowed = "must be a list of texts"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise refused(name, value, allowed)
+    items = list(value)
+    for item in items:
+        check_type(name, item, str, allowed)
+    return items

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from streams.mesh.errors import as_file
 from streams.mesh.settings.files import read_yaml
 
 
 def example_mesh(name: str) -> Path:
-    """Return the path of the example mesh `name`. Raises FileNotFoundError if it is in neither place."""
+    """Return the path of the example mesh `name`.
+
+    Raises FileNotFoundError if it is in neither place, and UsageError for what is no name.
+    """
+    name = as_file("name", name)
     for folder in _folders():
         if (folder / name).is_file():
             return folder / name

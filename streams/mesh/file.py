@@ -19,7 +19,7 @@ from streams.codec.topics import DataTopics
 from streams.mesh import checks
 from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
 from streams.mesh.compatibility import width_problems
-from streams.mesh.errors import MeshFileError, told_once
+from streams.mesh.errors import MeshFileError, as_path, check_type, texts, told_once
 from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
@@ -254,7 +254,7 @@ KINDS: tuple[FileKind[AnyFile], ...] = (NODES, COLLABORATION)
 
 
 def load(
-    path: Path,
+    path: str | Path,
     environment: Mapping[str, str] | None = None,
     *,
     secrets: bool = True,
@@ -263,14 +263,18 @@ def load(
     """Load the file of a mesh. Raises MeshFileError with every mistake; WrongKind for a collaboration.
 
     It runs no code, of whomever: losses and sources of the user's own are made when they are needed, by
-    entry points and by the `code`, each module:attribute, that is allowed here.
+    entry points and by the `code`, each module:attribute, that is allowed here. Raises UsageError for a wrong
+    argument.
     """
-    return read_file(path, [NODES], KINDS, environment, secrets=secrets, code=code)
+    path, names = as_path("path", path), texts("code", code)
+    if environment is not None:
+        check_type("environment", environment, Mapping, "must be a mapping of texts, or None")
+    return read_file(path, [NODES], KINDS, environment, secrets=secrets, code=names)
 
 
-def load_collaboration(path: Path) -> CollaborationFile:
-    """Load the file of a collaboration. Raises MeshFileError with every mistake; WrongKind for a mesh."""
-    return read_file(path, [COLLABORATION], KINDS, None, secrets=True, code=())
+def load_collaboration(path: str | Path) -> CollaborationFile:
+    """Load the file of a collaboration. Raises as `load`; WrongKind for a mesh of nodes."""
+    return read_file(as_path("path", path), [COLLABORATION], KINDS, None, secrets=True, code=())
 
 
 def load_any(

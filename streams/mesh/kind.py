@@ -18,7 +18,16 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from streams.codec.topics import DataTopics
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, one_of, problems, told_once
+from streams.mesh.errors import (
+    ABSENT,
+    MeshFileError,
+    Problem,
+    UsageError,
+    check_type,
+    one_of,
+    problems,
+    told_once,
+)
 from streams.mesh.plugins import Code, OwnSource
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
@@ -168,6 +177,11 @@ class OwnParts(Generic[P]):
         return self.common is not None or any(part.brokers is not None for part in self.owns.values())
 
 
+def check_file(name: str, value: object) -> None:
+    """Raise UsageError unless an argument is a mesh file that was loaded."""
+    check_type(name, value, OwnParts, "must be what mirrormesh.load, or load_collaboration, returns")
+
+
 F = TypeVar("F", bound=OwnParts[Any])
 F_co = TypeVar("F_co", bound=OwnParts[Any], covariant=True)
 
@@ -211,7 +225,7 @@ class FileKind(Generic[F_co]):
     account
         (file, name, state) -> the account of one of its members.
     outcome
-        (file, rounds, seed) -> the outcome of its run in this process.
+        (file, rounds, seed, state, other_data=) -> the outcome of its run in this process.
     model
         (file, result) -> the model that such a run has learnt.
     histories

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from nodes.values import FloatArray
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, as_path, problems
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Count, Name, Settings, Vector, absent, refusal
 from streams.mesh.settings.files import read_small
@@ -83,8 +83,9 @@ _LARGEST = 1 << 30
 _WHOLE = "must be a model that mirrormesh has written, whole"
 
 
-def read_model(path: Path) -> Model:
-    """Return the model in the file (npz by its suffix, else JSON). Raises MeshFileError."""
+def read_model(path: str | Path) -> Model:
+    """Return the model in the file (npz by its suffix, else JSON). Raises MeshFileError, UsageError."""
+    path = as_path("path", path)
     tree = _npz(path) if path.suffix == ".npz" else _json(path)
     if not isinstance(tree, dict) or "format" not in tree:
         raise _refused(path, f"is no model: {_WHOLE}")

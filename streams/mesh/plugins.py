@@ -4,22 +4,67 @@ Making it runs the user's code, with the rights of this process. It must be inst
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib.metadata import entry_points
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 from nodes.contained import type_name
+from nodes.losses.check_loss import check_loss as look_at_loss
 from nodes.losses.own_loss import OwnLoss
+from nodes.privacy.clipping import Norm
 from nodes.values import FloatArray
-from streams.mesh.errors import MeshFileError, Problem, UsageError
+from streams.mesh.errors import (
+    MeshFileError,
+    Problem,
+    UsageError,
+    as_count,
+    as_count_or_none,
+    check_type,
+    check_word,
+    one_of,
+    refused,
+)
 from streams.mesh.settings.base import CODE
 from streams.mesh.user_code import UserCode
 
 T = TypeVar("T")
 LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
 """The groups of entry points."""
+
+
+@wraps(look_at_loss)
+def check_loss(loss: Any, dimension: Any, width: Any = None, **options: Any) -> list[str]:
+    """Check a loss: `nodes.losses.check_loss` for programs, whose wrong arguments are UsageErrors."""
+    for method in ("value", "gradients"):
+        if not callable(getattr(loss, method, None)):
+            raise refused("loss", loss, "must be a loss: an object with the methods value and gradients")
+    dimension, width = as_count("dimension", dimension, 1), as_count_or_none("width", width, 1)
+    unknown = next((name for name in options if name not in _OPTIONS), None)
+    if unknown is not None:
+        raise UsageError(f"{unknown}: {one_of(_OPTIONS, unknown)}")
+    if "seed" in options:
+        options["seed"] = as_count("seed", options["seed"], 0)
+    if "gradient_bound" in options:
+        bound = options["gradient_bound"]
+        check_type("gradient_bound", bound, (int, float), "must be a number above 0")
+        if not 0 < bound < math.inf:
+            raise refused("gradient_bound", bound, "must be a number above 0")
+    if "norm" in options:
+        check_word("norm", options["norm"], get_args(Norm))
+    labels = options.get("labels")
+    if labels is not None and not (isinstance(labels, Collection) and _are_numbers(labels)):
+        raise refused("labels", labels, "must be a list of numbers, or None")
+    return look_at_loss(loss, dimension, width, **options)
+
+
+_OPTIONS = ("labels", "gradient_bound", "norm", "seed")
+
+
+def _are_numbers(values: Collection[Any]) -> bool:
+    return bool(values) and all(isinstance(value, int | float) for value in values)
 
 
 def found(group: str, name: str) -> Any:

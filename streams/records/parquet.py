@@ -13,12 +13,15 @@ from streams.mesh.read_files import note_file
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.columns import A_SECOND
 
-_ROWS, _BUFFER = 4096, 1 << 20
+ROWS = 4096
+"""The most rows that are read at a time."""
+_BUFFER = 1 << 20
 _CHUNK = 1 << 26
-"""Bytes of rows that are read at a time, by their row group's mean: `_ROWS` of them, or fewer."""
+"""Bytes of rows that are read at a time, by their row group's mean: `ROWS` of them, or fewer."""
 _ONCE = frozenset(("PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"))
 """The encodings that store a text for each row, so that what is read is no longer than what is stored."""
-_SPOILT = object()
+SPOILT = object()
+"""Stands for a value that could not be converted: its row is no record."""
 
 
 class NotParquet(ValueError):
@@ -38,7 +41,12 @@ def parquet_columns(path: str) -> tuple[str, ...]:
     A name that several columns have comes more than once, so that nobody reads one of them for the other.
     """
     with _opened(path) as (pa, file):
-        fields = list(file.schema_arrow)
+        return single_columns(pa, file.schema_arrow)
+
+
+def single_columns(pa: Any, schema: Any) -> tuple[str, ...]:
+    """Return the columns of an Arrow schema that hold single values, as `parquet_columns` does."""
+    fields = list(schema)
     single = {field.name for field in fields if _is_single(pa, field.type)}
     return tuple(field.name for field in fields if field.name in single)
 
@@ -58,16 +66,20 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     """
     with _opened(path, columns) as (pa, file):
         for chunk in file.iter_batches(_rows(file.metadata), columns=list(columns), use_threads=False):
-            read = [_column(pa, chunk.column(name)) for name in columns]
-            spoilt = set[int]().union(*(column.spoilt for column in read))
-            for number, row in enumerate(zip(*(column.values for column in read), strict=True)):
-                record = dict(zip(columns, row, strict=True))
-                yield _spoilt_line(record) if number in spoilt else _short(json.dumps(record).encode())
+            yield from row_lines(columns, [arrow_column(pa, chunk.column(name)) for name in columns])
+
+
+def row_lines(columns: Sequence[str], read: Sequence["Column"]) -> Iterator[bytes]:
+    """Yield each row of these columns as a JSON object; an empty line for one that has none."""
+    spoilt = set[int]().union(*(column.spoilt for column in read))
+    for number, row in enumerate(zip(*(column.values for column in read), strict=True)):
+        record = dict(zip(columns, row, strict=True))
+        yield _spoilt_line(record) if number in spoilt else _short(json.dumps(record).encode())
 
 
 def _rows(metadata: Any) -> int:
     """Return how many rows to read at a time: fewer where rows are long."""
-    rows = _ROWS
+    rows = ROWS
     for k in range(metadata.num_row_groups):
         group = metadata.row_group(k)
         rows = min(rows, _CHUNK * int(group.num_rows) // max(1, int(group.total_byte_size)))
@@ -80,7 +92,7 @@ def _short(line: bytes) -> bytes:
 
 def _spoilt_line(record: dict[str, Any]) -> bytes:
     """Return the line of a row with a text that is not UTF-8, or with a value that could not be converted."""
-    if any(value is _SPOILT for value in record.values()):
+    if any(value is SPOILT for value in record.values()):
         return b""
     return _short(json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape"))
 
@@ -170,10 +182,10 @@ def _is_coded(pa: Any, file: Any, field: Any) -> bool:
     return any(not _ONCE.issuperset(group.column(number).encodings) for group in groups)
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """A chunk of a column: its values as JSON has them, None for one that is absent, and the `spoilt` rows.
 
-    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or `_SPOILT` stands for
+    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or `SPOILT` stands for
     a text that is longer than a line may be, or for a value that could not be converted.
     """
 
@@ -181,20 +193,20 @@ class _Column(NamedTuple):
     spoilt: Collection[int] = ()
 
 
-def _column(pa: Any, chunk: Any) -> _Column:
+def arrow_column(pa: Any, chunk: Any) -> Column:
     """Return the values of a chunk: all at once, or each alone if one of them fails."""
     if _is_text(pa, chunk.type):
         return _texts(pa, chunk)
     try:
-        return _Column(_values(pa, chunk))
+        return Column(_values(pa, chunk))
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 # whatever pyarrow raises, a value costs its own row alone
         rows = len(chunk)
     if rows == 1:
-        return _Column([_SPOILT], (0,))
-    rows_alone = [_column(pa, chunk.slice(row, 1)) for row in range(rows)]
-    return _Column(
+        return Column([SPOILT], (0,))
+    rows_alone = [arrow_column(pa, chunk.slice(row, 1)) for row in range(rows)]
+    return Column(
         [row.values[0] for row in rows_alone], [k for k, row in enumerate(rows_alone) if row.spoilt]
     )
 
@@ -213,7 +225,7 @@ def _values(pa: Any, chunk: Any) -> list[Any]:
     return values
 
 
-def _texts(pa: Any, chunk: Any) -> _Column:
+def _texts(pa: Any, chunk: Any) -> Column:
     """Return a chunk of text. A word is decoded once, and the rows that hold it share it.
 
     A word that no line can hold is never copied: a small file may hold one of a GiB.
@@ -233,7 +245,7 @@ def _texts(pa: Any, chunk: Any) -> _Column:
     spoilt = set[int]()
     for number, word in enumerate(words.to_pylist()):
         if word is None:
-            decoded.append(_SPOILT)
+            decoded.append(SPOILT)
             spoilt.add(number)
             continue
         try:
@@ -244,4 +256,4 @@ def _texts(pa: Any, chunk: Any) -> _Column:
     numbers = places.fill_null(len(decoded)).to_pylist()
     decoded.append(None)
     values = [decoded[number] for number in numbers]
-    return _Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())
+    return Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())

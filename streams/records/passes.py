@@ -20,8 +20,8 @@ from nodes.privacy.query import GradientSum, QueryMechanism
 from nodes.values import BoolArray, FloatArray, Observations
 from streams.mesh.errors import MeshFileError, told_once
 from streams.mesh.file import CollaborationFile
-from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
+from streams.mesh.settings.node import FileSettings, FrameSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings, SparseSettings
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.observed import observed
@@ -154,23 +154,37 @@ def passes(file: CollaborationFile, owner: str) -> Passes:
     settings = file.own(owner).source
     if settings is None:
         raise file.refuse(path, "missing: must be given to run the owner here")
+    if isinstance(settings, FrameSettings):
+        rows = settings.in_memory.rows
+        return _passes(file, owner, settings, lambda: (("rows", rows),))
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
     place = Path(settings.path)
     if place.exists() and not place.is_file():
         allowed = "is no file that can be read again and again: must be one, as every query reads it"
         raise file.refuse((*path, "path"), allowed, settings.path)
-    _, decoder = opened_records(file, settings, path)
-
-    def values() -> Iterator[bytes]:
-        lines, _ = opened_records(file, settings, path)
-        return ordered(lines, 0, shuffle=False, take=settings.take, by_time=False)
 
     def extent() -> tuple[tuple[str, int], ...]:
         try:
             return (("bytes", place.stat().st_size),)
         except OSError as error:
             raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
+
+    return _passes(file, owner, settings, extent)
+
+
+def _passes(
+    file: CollaborationFile,
+    owner: str,
+    settings: FileSettings | SparseSettings,
+    extent: Callable[[], tuple[tuple[str, int], ...]],
+) -> Passes:
+    path = ("owners", owner, "source")
+    _, decoder = opened_records(file, settings, path)
+
+    def values() -> Iterator[bytes]:
+        lines, _ = opened_records(file, settings, path)
+        return ordered(lines, 0, shuffle=False, take=settings.take, by_time=False)
 
     arrays = number_chunks(file, settings, path, _rows(decoder))
     return Passes(file, owner, decoder, values, extent, arrays)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError, meant
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.node import FileSettings, FrameSettings
 from streams.records.decoder import CsvFields, Fields, SchemaDecoder, csv_row, json_fields
 from streams.records.lines import numbered_lines
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
@@ -103,19 +103,39 @@ def _parquet(
 
     No other column is read: whatever it holds is no fault of a record.
     """
+    if isinstance(settings, FrameSettings):
+        return _frame(file, settings, path, needed, also)
     name = settings.path
     if name is None or name == "-":
         raise file.refuse((*path, "path"), "must be the path of a Parquet file", name or ABSENT)
     with readable(file, name, path):
         columns = parquet_columns(name)
     _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
-    read = [name for name in dict.fromkeys((*settings.record.columns, *also)) if columns.count(name) == 1]
+    read = _read(settings, also, columns)
 
     def rows() -> Iterator[bytes]:
         with readable(file, name, path):
             yield from parquet_lines(name, read)
 
     return rows(), _decoder(file, settings, json_fields, columns)
+
+
+def _read(settings: FileSettings, also: Sequence[str], columns: tuple[str, ...]) -> list[str]:
+    return [name for name in dict.fromkeys((*settings.record.columns, *also)) if columns.count(name) == 1]
+
+
+def _frame(
+    file: Refuser,
+    settings: FrameSettings,
+    path: tuple[str, ...],
+    needed: Iterable[str] | None,
+    also: Sequence[str],
+) -> tuple[Iterator[bytes], SchemaDecoder]:
+    """Return the rows in memory as those of a Parquet file."""
+    columns = settings.in_memory.columns
+    _check_columns(file, settings, path, columns, "the columns of the records in memory", needed)
+    rows = settings.in_memory.lines(_read(settings, also, columns))
+    return rows, _decoder(file, settings, json_fields, columns)
 
 
 def _with_header(

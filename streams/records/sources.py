@@ -11,11 +11,12 @@ import numpy as np
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.compatibility import by_time
-from streams.mesh.errors import MeshFileError
+from streams.mesh.errors import ABSENT, MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
+    FrameSettings,
     HeldOutSettings,
     LocalisationSettings,
     OwnSourceSettings,
@@ -89,12 +90,13 @@ def check_source(file: MeshFile, node: str) -> None:
     empty. A pipe is not opened: what is read from it is gone.
     """
     settings, path = _source(file, node), ("nodes", node, "source")
-    if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
+    readable = isinstance(settings, FrameSettings) or Path(getattr(settings, "path", None) or "-").is_file()
+    if isinstance(settings, FileSettings | LibsvmSettings) and readable:
         lines, _ = opened_records(file, settings, path)
         if by_time(file.mesh):
             next(lines, None)
         elif next(ordered(lines, 0, shuffle=False, take=settings.take, by_time=False), None) is None:
-            raise file.refuse((*path, "path"), "holds no record", settings.path)
+            raise file.refuse((*path, "path"), "holds no record", settings.path or ABSENT)
 
 
 def held_out(
@@ -150,9 +152,8 @@ def decoded(
                 pairs.append(pair)
     if not pairs:
         counts_text = f": {counts}" if counts.malformed else ""
-        refusal = file.refuse(
-            (*path, "path"), f"{settings.path} holds no record that can be decoded{counts_text}"
-        )
+        allowed = f"{settings.path or 'what is in memory'} holds no record that can be decoded{counts_text}"
+        refusal = file.refuse((*path, "path"), allowed)
         raise NoRecord(refusal.lines)
     rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
     return rows_of(rows, decoder.dimension), labels

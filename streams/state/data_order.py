@@ -18,6 +18,7 @@ from typing import Any
 
 from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import FrameSettings
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
 from streams.state.journal_reader import JournalReader
@@ -90,6 +91,8 @@ def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
     chosen = {key: settings[key] for key in _SETTINGS if settings.get(key) is not None}
     if isinstance(file.mesh.slots, TimeSlotsSettings) and "record" in settings:
         chosen["schema.timestamp"] = settings["record"]["timestamp"]
+    if isinstance(source, FrameSettings):
+        return chosen | {"name": source.in_memory.name, "size": source.in_memory.rows}
     path = chosen.get("path")
     if path not in {None, "-"}:
         chosen["path"] = os.path.realpath(path)
@@ -129,11 +132,12 @@ def _check_size(
     before, after = was.get("size"), now.get("size")
     if before is None or after is None or after == before:
         return
+    key, unit = ("path", "bytes") if "path" in now else ("name", "rows")
     if after < before:
-        raise _refused(file, node, "path", f"has {after:,} bytes, and had {before:,}", state, now["path"])
+        raise _refused(file, node, key, f"has {after:,} {unit}, and had {before:,}", state, now[key])
     if now.get("shuffle"):
         text = "has grown, and more lines have another order; it was shorter"
-        raise _refused(file, node, "path", text, state, now["path"])
+        raise _refused(file, node, key, text, state, now[key])
 
 
 def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: object) -> MeshFileError:

@@ -14,8 +14,9 @@ from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.ledger import Promise, Reuse, known_spends, promises_of
 from streams.live.spend import recorded_answers
-from streams.mesh.errors import UsageError, chosen
+from streams.mesh.errors import UsageError, as_path_or_none, check_type, chosen, no_file
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.kind import check_file
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
@@ -309,21 +310,24 @@ def _stepped(log: MeshLog, node: str) -> int | None:
 
 
 @overload
-def budget(file: MeshFile, node: str, state: Path | None = None) -> PrivacyAccount: ...
+def budget(file: MeshFile, node: str, state: str | Path | None = None) -> PrivacyAccount: ...
 
 
 @overload
-def budget(file: CollaborationFile, node: str, state: Path | None = None) -> OwnerAccount: ...
+def budget(file: CollaborationFile, node: str, state: str | Path | None = None) -> OwnerAccount: ...
 
 
-def budget(file: AnyFile, node: str, state: Path | None = None) -> PrivacyAccount | OwnerAccount:
+def budget(file: AnyFile, node: str, state: str | Path | None = None) -> PrivacyAccount | OwnerAccount:
     """Return the privacy that a node, or an owner, has spent in the mesh file's run, and the rest.
 
     The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
     the mesh broker; an owner's are in its journal alone. Raises JournalError, BusError, MeshFileError,
     UsageError.
     """
-    account_of_one: PrivacyAccount | OwnerAccount = file.kind.account(file, node, state)
+    check_file("file", file)
+    check_type("node", node, str, f"must be the name of a {file.member}")
+    folder = no_file(as_path_or_none("state", state))
+    account_of_one: PrivacyAccount | OwnerAccount = file.kind.account(file, node, folder)
     return account_of_one
 
 

@@ -1,7 +1,8 @@
 """One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
 import re
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -55,6 +56,31 @@ class FileSettings(Settings):
             raise refusal(f"{repeated[0]} is named twice", "columns")
         check_shuffle(self.path, shuffle=self.shuffle)
         return self
+
+
+class RowsInMemory(Protocol):
+    """Rows that a program hands over. `key`: what data are known by; `name`: what the program calls them."""
+
+    columns: tuple[str, ...]
+    rows: int
+    key: str
+    name: str | None
+
+    def lines(self, columns: Sequence[str]) -> Iterator[bytes]:
+        """Yield each row as a JSON object of these columns."""
+
+
+class FrameSettings(FileSettings):
+    """Records in memory in place of a file: read as rows of Parquet are. No mesh file can say so."""
+
+    frame: Annotated[Any, Field(exclude=True, repr=False)]
+    """The rows, as `RowsInMemory`."""
+
+    @property
+    def in_memory(self) -> RowsInMemory:
+        """The rows."""
+        rows: RowsInMemory = self.frame
+        return rows
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")

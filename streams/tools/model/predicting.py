@@ -3,9 +3,9 @@
 import json
 import math
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from pydantic import ValidationError
@@ -15,7 +15,17 @@ from nodes.losses.predictions import predicted, unweighted
 from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
 from streams.mesh.compatibility import label_problems
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, problems
+from streams.mesh.errors import (
+    ABSENT,
+    MeshFileError,
+    Problem,
+    UsageError,
+    as_file,
+    as_path,
+    check_type,
+    check_word,
+    problems,
+)
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model, VectorName, read_model
@@ -194,8 +204,8 @@ class ShownColumns(NamedTuple):
 
 
 def predict(
-    model: Path,
-    records: str,
+    model: str | Path,
+    records: str | Path,
     vector: VectorName = "average",
     mesh: tuple[MeshFile, str] | None = None,
     *,
@@ -207,9 +217,19 @@ def predict(
     Records are read as the model says, or like the source of a node of a trusted mesh: (mesh file, node).
     `id_column`: a column to copy. `threshold`: the least probability (logistic) or score of a positive.
     """
+    model, records = as_path("model", model), as_file("records", records)
+    check_word("vector", vector, get_args(VectorName))
+    if id_column is not None:
+        check_type("id_column", id_column, str, "must be the name of a column, or None")
+    if threshold is not None:
+        check_type("threshold", threshold, (int, float), "must be a number, or None")
     file, options = ModelFile(model, read_model(model)), ShownColumns(id_column, threshold)
     if mesh is None:
         return predictions(file, vector, file.source(records), file, ("source",), wanted=options)
+    allowed = "must be (mesh file, node), with what mirrormesh.load returns, or None"
+    check_type("mesh", mesh, tuple, allowed)
+    for value, kind in zip_longest(mesh, (MeshFile, str), fillvalue=type(None)):
+        check_type("mesh", value, kind, allowed)
     trusted, node = mesh
     path = ("nodes", node, "source")
     source = trusted.own(node).source

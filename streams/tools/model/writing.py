@@ -19,7 +19,10 @@ from streams.bus.mesh_log import MeshLog
 from streams.ledger import Promise, known_spends, promises_of
 from streams.local.collaboration_outcome import CollaborationOutcome
 from streams.local.results import Summary, save_whole, write_whole
+from streams.local.run import Outcome
+from streams.mesh.errors import UsageError, as_path, check_type, refused
 from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.kind import check_file
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings
@@ -80,8 +83,13 @@ def model_paths(prefix: Path) -> tuple[Path, Path]:
     return prefix.with_name(f"{prefix.name}.npz"), prefix.with_name(f"{prefix.name}.json")
 
 
-def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
-    """Write PREFIX.npz and PREFIX.json, each with the whole model; return their paths. Raises OSError."""
+def write_model(prefix: str | Path, model: Model) -> tuple[Path, Path]:
+    """Write PREFIX.npz and PREFIX.json, each with the whole model; return their paths.
+
+    Raises OSError, and UsageError for a wrong argument.
+    """
+    prefix = as_path("prefix", prefix)
+    check_type("model", model, Model, "must be what run_model or read_model returns")
     arrays, text = model_paths(prefix)
     tree = model.model_dump(mode="json")
     vectors = {name: np.array(tree.pop(name)) for name in ("newest", "average")}
@@ -228,40 +236,43 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
 
 
 @overload
-def run_model(file: MeshFile, result: Summary, /) -> Model: ...
+def run_model(file: MeshFile, result: Outcome | Summary, /) -> Model: ...
 
 
 @overload
 def run_model(file: CollaborationFile, result: CollaborationOutcome, /) -> Model: ...
 
 
-def run_model(file: AnyFile, result: Summary | CollaborationOutcome, /) -> Model:
+def run_model(file: AnyFile, result: Outcome | Summary | CollaborationOutcome, /) -> Model:
     """Return the model that a run has learnt.
 
     Of a mesh: the means of the nodes' last decisions and of their averages, which the run's scores measure,
-    from `outcome.summary`. Of a collaboration: the last theta and the algorithm's result, from `outcome`.
-    Raises TypeError for the result of the other kind.
+    from `outcome` or `outcome.summary`. Of a collaboration: the last theta and the algorithm's result, from
+    `outcome`. Raises UsageError for the result of the other kind.
     """
+    check_file("file", file)
     model: Model = file.kind.model(file, result)
     return model
 
 
 def nodes_model(file: MeshFile, result: object) -> Model:
-    """Return the model of a mesh of nodes. Raises TypeError for what no run of it gives."""
+    """Return the model of a mesh of nodes. Raises UsageError for what no run of it gives."""
+    if isinstance(result, Outcome):
+        result = result.summary
     if not isinstance(result, Summary):
         raise _not_of_run(file, result)
     return mesh_model(file, result)
 
 
 def collaboration_model(file: CollaborationFile, result: object) -> Model:
-    """Return the model of a collaboration. Raises TypeError for what no run of it gives."""
+    """Return the model of a collaboration. Raises UsageError for what no run of it gives."""
     if not isinstance(result, CollaborationOutcome):
         raise _not_of_run(file, result)
     return outcome_model(file, result)
 
 
-def _not_of_run(file: AnyFile, result: object) -> TypeError:
-    return TypeError(f"a {type(result).__name__} is not what a run of a {type(file).__name__} gives")
+def _not_of_run(file: AnyFile, result: object) -> UsageError:
+    return refused("result", result, f"must be the outcome of a run of {file.kind.words}")
 
 
 # Makes the model of a mesh from its broker, for users who may read every edge.

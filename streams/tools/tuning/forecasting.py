@@ -33,7 +33,7 @@ from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.mesh.collaboration import Collaboration
 from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.errors import UsageError, one_of, problems
+from streams.mesh.errors import UsageError, as_count, as_path_or_none, check_type, one_of, problems, texts
 from streams.mesh.file import MeshFile, load_collaboration
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.collaboration import CollaborationSettings
@@ -383,11 +383,11 @@ def constants_of(
 
 
 def forecast(
-    mesh: Path | CollaborationFile,
+    mesh: str | Path | CollaborationFile,
     *,
-    pilot: Path | None = None,
+    pilot: str | Path | None = None,
     synthetic: bool = False,
-    constants: Path | None = None,
+    constants: str | Path | None = None,
     what_if: Sequence[str] = (),
     seed: int = 1,
 ) -> ForecastValue:
@@ -396,9 +396,18 @@ def forecast(
     `pilot` is a file of public records, `synthetic` takes made-up ones, `constants` is what
     `mirrormesh forecast --output` has written. Raises UsageError and MeshFileError.
     """
-    file = load_collaboration(mesh) if isinstance(mesh, Path) else mesh
-    fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
-    return forecast_with(file, fitted, what_if)
+    file = load_collaboration(mesh) if isinstance(mesh, str | Path) else mesh
+    allowed = "must be the path of the file of a collaboration, or what load_collaboration returns"
+    check_type("mesh", file, CollaborationFile, allowed)
+    check_type("synthetic", synthetic, bool, "must be True or False")
+    fitted = constants_of(
+        file,
+        pilot=as_path_or_none("pilot", pilot),
+        synthetic=synthetic,
+        constants=as_path_or_none("constants", constants),
+        seed=as_count("seed", seed, 0),
+    )
+    return forecast_with(file, fitted, texts("what_if", what_if))
 
 
 def forecast_with(

@@ -219,7 +219,7 @@ def decoded(path):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks so short that a small file has many."""
-    monkeypatch.setattr(parquet, "_ROWS", CHUNK)
+    monkeypatch.setattr(parquet, "ROWS", CHUNK)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -319,7 +319,7 @@ def test_a_value_that_cannot_be_converted_costs_its_row_alone(monkeypatch):
         return convert(pa, chunk)
 
     monkeypatch.setattr(parquet, "_values", picky)
-    read = parquet._column(pa, pa.array([1, 7, None, 3, 7]))
+    read = parquet.arrow_column(pa, pa.array([1, 7, None, 3, 7]))
     assert [read.values[k] for k in (0, 2, 3)] == [1, None, 3]
     assert list(read.spoilt) == [1, 4]
     assert parquet._spoilt_line({"x": read.values[1], "y": 2}) == b""
@@ -488,7 +488,7 @@ def category_mesh(folder, rows, bad=None):
 
 def test_the_commands_agree_that_a_bad_category_ends_nothing(tmp_path, capsys, monkeypatch):
     """Behind the first records, which `check` looks at, and among them."""
-    monkeypatch.setattr(parquet, "_ROWS", 4096)
+    monkeypatch.setattr(parquet, "ROWS", 4096)
     call, outcomes = Commands(capsys), []
     for name, bad in (("good", None), ("early", 41), ("late", 11_001)):
         monkeypatch.chdir(category_mesh(tmp_path / name, 12_000, bad))
@@ -537,15 +537,15 @@ def test_a_long_text_that_every_row_holds_is_in_memory_once(tmp_path, kind):
 
 
 def test_rows_are_read_fewer_at_a_time_where_they_are_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_ROWS", 4096)
+    monkeypatch.setattr(parquet, "ROWS", 4096)
     monkeypatch.setattr(parquet, "_CHUNK", 1 << 16)
-    read, sizes = parquet._column, []
+    read, sizes = parquet.arrow_column, []
 
     def counted(pa, chunk):
         sizes.append(len(chunk))
         return read(pa, chunk)
 
-    monkeypatch.setattr(parquet, "_column", counted)
+    monkeypatch.setattr(parquet, "arrow_column", counted)
     for length, wanted in ((1, range(2_000, 4_097)), (1_000, range(50, 66))):
         write_parquet(tmp_path / "rows.parquet", {"x": [f"{k:0{length}}" for k in range(5_000)]})
         assert sum(1 for _ in parquet_lines(str(tmp_path / "rows.parquet"), ("x",))) == 5_000

@@ -1,0 +1,233 @@
+"""Records that a program hands over: data frames, Arrow tables, or dicts of columns, in place of a file.
+
+They are read as rows of a Parquet file are: each becomes the JSON line that `streams.records.parquet` makes
+of it, so a frame and a file of the same rows give the same records. pandas, polars and Arrow hand over an
+Arrow stream, for which pyarrow is needed; a dict of numpy's arrays needs nothing.
+
+A state folder knows a frame again by the name that it is given, as it knows a file by its path: nothing of
+its content is kept, no hash either, which would reveal something of it without noise.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from streams.mesh.checks import file_problems
+from streams.mesh.errors import MeshFileError, UsageError, one_of, refused
+from streams.mesh.file import AnyFile
+from streams.mesh.settings.node import FileSettings, FrameSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.parquet import ROWS, SPOILT, Column, NoPyarrow, arrow_column, row_lines, single_columns
+
+_FRAMES = "must be a data frame of pandas, polars or Arrow, or a dict of columns (numpy arrays)"
+_LONGEST_NAME = 200
+_LONGEST_INTEGER = 1 << 12
+"""Bits: Python spells none of more than 4,300 digits."""
+HELD_OUT = "held_out"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """Records with a name, by which a state folder knows them again, whatever runs read them."""
+
+    name: str
+    records: Any
+
+    def __post_init__(self) -> None:
+        name: object = self.name
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise refused("name", name, f"must be text of 1 to {_LONGEST_NAME} printable characters")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """Rows in memory. `columns`: those with single values; `key`: what data are known by (`ledger`).
+
+    `chunk`: (column, first, end) -> its rows from `first` up to, not including, `end`.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    chunk: Callable[[str, int, int], Column]
+    key: str = ""
+    name: str | None = None
+
+    def lines(self, columns: Sequence[str]) -> Iterator[bytes]:
+        """Yield each row as a JSON object of these columns."""
+        for first in range(0, self.rows, ROWS):
+            end = min(first + ROWS, self.rows)
+            yield from row_lines(columns, [self.chunk(name, first, end) for name in columns])
+
+
+def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
+    """Return the file with these records, by node or owner, or `held_out`, in place of their sources'.
+
+    A source's schema, `take` and `shuffle` hold for them too. `named`: a state folder must know them again.
+    Raises UsageError for what cannot be read, or has no name where it must have one; MeshFileError where the
+    schema does not fit.
+    """
+    if records is None:
+        return file
+    if not isinstance(records, Mapping):
+        raise refused("records", records, f"must be a mapping from names of {file.part} to records")
+    frames = _frames(file, records, named=named)
+    parts, wrong = dict[str, Any](file.owns), list[str]()
+    sources = dict[str, FrameSettings]()
+    for name, frame in frames.items():
+        path = (HELD_OUT,) if name == HELD_OUT else (file.part, name, "source")
+        sources[name] = settings = _settings(file, name, frame)
+        wrong += [problem.line for problem in file_problems(str(file.path), path, file.mesh, settings)]
+        if name != HELD_OUT:
+            part = parts.get(name) or file.kind.own()
+            parts[name] = part.model_copy(update={"source": settings})
+    if wrong:
+        raise MeshFileError(wrong)
+    absent = {name: place for name, place in file.elsewhere.items() if name not in frames}
+    held_out = sources.get(HELD_OUT, file.held_out)
+    changes: dict[str, Any] = {file.part: parts, "elsewhere": absent, "held_out": held_out}
+    return replace(file, **changes)
+
+
+def _frames(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dict[str, Frame]:
+    """Return the frames by name, each with the key of its data: one object, or one name, is one key."""
+    frames = dict[str, Frame]()
+    objects, by_name = list[object](), dict[str, object]()
+    for name, value in records.items():
+        if name != HELD_OUT and name not in file.members:
+            members = [*file.members, HELD_OUT]
+            raise refused("records", name, f"is no {file.member} of the mesh: {one_of(members, name)}")
+        label, data = (value.name, value.records) if isinstance(value, Named) else (None, value)
+        if label is None and named and name != HELD_OUT:
+            text = "must be Named(name, records) where state is given: the folder knows them by that name"
+            raise refused(f"records[{name!r}]", value, text)
+        if label is not None and by_name.setdefault(label, data) is not data:
+            text = "is the name of other records too: must be of one object alone"
+            raise refused(f"records[{name!r}]", label, text)
+        number = next((k for k, value in enumerate(objects) if value is data), len(objects))
+        if number == len(objects):
+            objects.append(data)
+        key = f"records #{number}" if label is None else f"records: {label}"
+        frames[name] = replace(_frame(f"records[{name!r}]", data), key=key, name=label)
+    return frames
+
+
+def _settings(file: AnyFile, name: str, frame: Frame) -> FrameSettings:
+    """Return the settings of a frame in place of the source of that name. Raises UsageError."""
+    part = file.owns.get(name)
+    source: Any = file.held_out if name == HELD_OUT else None if part is None else part.source
+    schema = getattr(source, "record", None)
+    if not isinstance(schema, SchemaSettings):
+        raise UsageError(f"records[{name!r}]: {file.path} says no schema for them: must be given in a source")
+    chosen = source if isinstance(source, FileSettings) else None
+    return FrameSettings(
+        kind="parquet",
+        schema=schema,
+        take=None if chosen is None else chosen.take,
+        shuffle=chosen is not None and chosen.shuffle,
+        max_record_bytes=source.max_record_bytes,
+        frame=frame,
+    )
+
+
+def _frame(place: str, data: Any) -> Frame:
+    if isinstance(data, Mapping):
+        return _of_arrays(place, data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _of_arrow(place, data)
+    raise refused(place, data, _FRAMES)
+
+
+def _of_arrow(place: str, data: Any) -> Frame:
+    """Return what the Arrow stream holds; what pyarrow says of it is not passed on, as it may show values."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 # an extra
+    except ImportError:
+        raise UsageError(f"{place}: {NoPyarrow()}") from None
+    try:
+        table = pa.RecordBatchReader.from_stream(data).read_all()
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 # whatever the frame's package raises
+        reason = f"is no table as an Arrow stream ({type(error).__name__}): {_FRAMES}"
+        raise UsageError(f"{place}: {type(data).__name__} {reason}") from None
+
+    def chunk(name: str, first: int, end: int) -> Column:
+        return arrow_column(pa, table.column(name).slice(first, end - first).combine_chunks())
+
+    return Frame(single_columns(pa, table.schema), table.num_rows, chunk)
+
+
+# Columns of numpy: the values that pyarrow would give for the same, without it.
+
+
+def _of_arrays(place: str, columns: Mapping[Any, Any]) -> Frame:
+    arrays = dict[str, np.ndarray[Any, Any]]()
+    for name, values in columns.items():
+        if not isinstance(name, str):
+            raise refused(place, name, "must be a dict whose keys are names of columns")
+        arrays[name] = _array(f"{place}[{name!r}]", values)
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if not lengths:
+        raise UsageError(f"{place}: has no column: {_FRAMES}")
+    first = next(iter(lengths))
+    odd = next((name for name, length in lengths.items() if length != lengths[first]), None)
+    if odd is not None:
+        text = f"has {lengths[odd]:,} values, and {first!r} has {lengths[first]:,}: must be as many"
+        raise UsageError(f"{place}[{odd!r}]: {text}")
+    return Frame(tuple(arrays), lengths[first], lambda name, first, end: _values(arrays[name][first:end]))
+
+
+def _array(place: str, values: Any) -> np.ndarray[Any, Any]:
+    allowed = "must be an array of one axis, of numbers, texts, times or objects"
+    if isinstance(values, np.ma.MaskedArray):
+        masked, values = np.ma.getmaskarray(values), values.data.astype(object)
+        values[masked] = None
+    elif isinstance(values, list | tuple):
+        items, values = values, np.empty(len(values), dtype=object)
+        values[:] = items
+    elif isinstance(values, str | bytes | Mapping) or not hasattr(values, "__array__"):
+        raise refused(place, values, allowed)
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "biufUMO":
+        raise UsageError(f"{place} has {array.ndim} axes and type {array.dtype}: {allowed}")
+    return array
+
+
+def _values(array: np.ndarray[Any, Any]) -> Column:
+    kind = array.dtype.kind
+    if kind == "f":
+        return Column(array.astype(np.float64).tolist())
+    if kind == "M":
+        return Column(_moments(array))
+    if kind != "O":
+        return Column(array.tolist())
+    values = [_value(value) for value in array.tolist()]
+    return Column(values, [k for k, value in enumerate(values) if value is SPOILT])
+
+
+def _moments(array: np.ndarray[Any, Any]) -> list[str | None]:
+    """Return times as text, as Arrow spells them; they have no zone, so none is the time of a record."""
+    unit = np.datetime_data(array.dtype)[0]
+    spelt = array if unit in {"D", "s", "ms", "us", "ns"} else array.astype("datetime64[s]")
+    texts = np.datetime_as_string(spelt)
+    return [None if text == "NaT" else text.replace("T", " ") for text in texts.tolist()]
+
+
+def _value(value: object) -> object:
+    """Return an object as JSON has it; `SPOILT` for one that no cell of a table can be."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
+        return SPOILT
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.timestamp()
+    return str(value) if isinstance(value, datetime | date | time | Decimal) else SPOILT
