@@ -2,6 +2,8 @@
 
 import errno
 import gzip
+import io
+import math
 import stat
 import sys
 from codecs import BOM_UTF8
@@ -40,20 +42,8 @@ def numbered_lines(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[i
         yield from _lines(stdin or sys.stdin.buffer)
         return
     with closing(opened(path)) as file:
-        yield from _within(_lines(file), Path(path).stat().st_size) if is_packed(path) else _lines(file)
-
-
-def _within(lines: Iterator[tuple[int, bytes]], packed: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a packed file; raise OSError once they take far more memory than text does.
-
-    Records that are sorted, shuffled or scored are all in memory, and a byte can hold a thousand empty lines.
-    """
-    most, unpacked = max(_LEAST, _RATIO * packed), 0
-    for number, line in lines:
-        unpacked += len(line) + _LINE
-        if unpacked > most:
-            raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
-        yield number, line
+        most = max(_LEAST, _RATIO * Path(path).stat().st_size) if is_packed(path) else math.inf
+        yield from _lines(file, most)
 
 
 def is_packed(path: str) -> bool:
@@ -66,9 +56,14 @@ def opened(path: str) -> BinaryIO:
     if stat.S_IFMT(Path(path).stat().st_mode) in {stat.S_IFCHR, stat.S_IFBLK}:
         # /dev/zero holds a line without an end
         raise OSError(errno.EINVAL, "a device", path)
-    file = gzip.open(path, "rb") if is_packed(path) else Path(path).open("rb")  # noqa: SIM115 # the caller does
-    note_file(file)
-    return cast("BinaryIO", file)
+    if not is_packed(path):
+        file = Path(path).open("rb")  # noqa: SIM115 # the caller does
+        note_file(file)
+        return file
+    packed = gzip.open(path, "rb")  # noqa: SIM115 # as above
+    note_file(packed)
+    # a line then costs no call of gzip's, which are Python's
+    return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", packed)))
 
 
 def ordered(
@@ -85,20 +80,31 @@ def ordered(
     if shuffle:
         all_lines = list(lines)
         order = generator("order", seed).permutation(len(all_lines))
-        lines = (all_lines[k] for k in order.tolist())
+        chosen = order if take is None else order[take.offset :: take.every]
+        return (all_lines[k] for k in chosen.tolist())
     return lines if take is None else islice(lines, take.offset, None, take.every)
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    # A byte order mark is the file's: as part of the first record it would go to the one put before it.
-    mark, number = BOM_UTF8, 0
+def _lines(file: BinaryIO, most: float = math.inf) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines as `numbered_lines` does; raise OSError once they take more than `most` bytes.
+
+    Records that are sorted, shuffled or scored are all in memory, and a byte of a packed file can hold a
+    thousand empty lines.
+    """
+    number = unpacked = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
-        text, mark = line.removeprefix(mark), b""
         if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-            if text and not text.isspace():
-                yield number, text.removesuffix(b"\n").removesuffix(b"\r")
-            continue
-        while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
-            pass
-        yield number, b""
+            # A byte order mark is the file's: as part of the first record it would go to the one put before.
+            text = line.removeprefix(BOM_UTF8) if number == 1 else line
+            if not text or text.isspace():
+                continue
+            text = text.removesuffix(b"\n").removesuffix(b"\r")
+        else:
+            while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+            text = b""
+        unpacked += len(text) + _LINE
+        if unpacked > most:
+            raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
+        yield number, text

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.slots import Arrival, ClosedSlot, Slots
+from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.private import Private
 from nodes.values import Observations
@@ -62,6 +62,12 @@ class DataLog:
             self._kept.append(record)
         return self._kept[place]
 
+    def read_on(self, offset: int, count: int) -> list[RawRecord]:
+        """Return up to `count` records from `offset` on, which must not be trimmed."""
+        place = offset - self._first
+        self._kept.extend(islice(self._records, max(0, place + count - len(self._kept))))
+        return list(islice(self._kept, place, place + count))
+
     def trim(self, offset: int) -> None:
         """Drop the records below `offset`, those not read yet too."""
         while self._kept and self._first < offset:
@@ -105,16 +111,20 @@ class SlotFeed:
             self._unsettled.clear()
         self._log.trim(first)
         self._slots.open(opened.round)
+        if isinstance(self._slots, CountSlots):
+            records = self._log.read_on(self._at, self._slots.missing)
+            self._slots.extend([_arrival(self._at + k, record) for k, record in enumerate(records)])
+            self._at += len(records)
         while not self._complete(opened.round):
             record = self._log.read(self._at)
             if record is None:
                 if isinstance(self._slots, TimeSlots):
                     break
                 return None
-            timestamp = -inf if record.timestamp is None else record.timestamp  # before every slot
-            self._slots.add(Arrival(0, self._at, timestamp, record.value))
+            arrival = _arrival(self._at, record)
+            self._slots.add(arrival)
             if isinstance(self._slots, TimeSlots):
-                self._read_to = self._slots.round_of(timestamp)
+                self._read_to = self._slots.round_of(arrival.timestamp)
                 if record.timestamp is None:
                     self._untimed(record.value)
                 else:
@@ -171,3 +181,8 @@ class SlotFeed:
         if position is None:
             return self._log.end
         return position[0][1] if position else 0
+
+
+def _arrival(offset: int, record: RawRecord) -> Arrival[bytes]:
+    """Return the record at that place; one without a time lies before every slot."""
+    return Arrival(0, offset, -inf if record.timestamp is None else record.timestamp, record.value)

@@ -61,6 +61,12 @@ class DataTopic(DataLog):
         self._end = max(self._end, offset + 1)
         return self._all[offset]
 
+    def read_on(self, offset: int, count: int) -> list[RawRecord]:
+        """Return up to `count` records from `offset` on."""
+        records = list(self._all[offset : offset + count])
+        self._end = max(self._end, offset + len(records))
+        return records
+
     def trim(self, offset: int) -> None:
         """Keep all: another process of the node may read them again."""
 
