@@ -41,8 +41,10 @@ class Notation(NamedTuple):
             return None
         return parsed if math.isfinite(parsed) else None
 
-    def numbers(self, values: Sequence[object]) -> FloatArray | None:
+    def numbers(self, values: Sequence[object] | FloatArray) -> FloatArray | None:
         """Return what `number` reads, (n,); None, or ValueError, if it reads none of a value."""
+        if isinstance(values, np.ndarray):
+            return values if np.isfinite(values).all() else None
         types = set(map(type, values))
         if not types <= _NUMBERS:
             return None
@@ -125,8 +127,8 @@ def labelled(settings: LabelSettings, notation: Notation = FILE) -> Callable[[ob
 
 
 # A column of many records at once: the same bits as value by value, or None where a value must be looked at
-# alone. Values are as CSV or orjson reads them. Unlike json, orjson reads a whole number beyond 64 bits as a
-# float. As a number that is the same; as text it is not.
+# alone. Values are as CSV or orjson reads them, or an array of floats. Unlike json, orjson reads a whole
+# number beyond 64 bits as a float. As a number that is the same; as text it is not.
 
 Block = Callable[[Sequence[object]], FloatArray | None]
 """Turns the values of a column into features (n, width); None: `Cell` must see each alone."""

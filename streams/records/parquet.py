@@ -1,17 +1,22 @@
 """Reads Parquet files with pyarrow, an extra: rows as JSON lines, a chunk at a time."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from nodes.values import FloatArray
 from streams.mesh.read_files import note_file
 from streams.mesh.settings.files import LONGEST_LINE
+from streams.mesh.settings.schema import SchemaSettings
 from streams.records.columns import A_SECOND
+from streams.records.decoder import Columns, JsonFields, SchemaDecoder
+from streams.records.faults import Fault
+
+T = TypeVar("T")
 
 ROWS = 4096
 """The most rows that are read at a time."""
@@ -65,8 +70,13 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     empty one, as does one with a value that cannot be converted.
     """
     with _opened(path, columns) as (pa, file):
-        for chunk in file.iter_batches(_rows(file.metadata), columns=list(columns), use_threads=False):
-            yield from row_lines(columns, [arrow_column(pa, chunk.column(name)) for name in columns])
+        for batch in _batches(file, columns):
+            yield from row_lines(columns, [arrow_column(pa, batch.column(name)) for name in columns])
+
+
+def _batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
+    batches: Iterator[Any] = file.iter_batches(_rows(file.metadata), columns=list(columns), use_threads=False)
+    return batches
 
 
 def row_lines(columns: Sequence[str], read: Sequence["Column"]) -> Iterator[bytes]:
@@ -257,3 +267,144 @@ def _texts(pa: Any, chunk: Any) -> Column:
     decoded.append(None)
     values = [decoded[number] for number in numbers]
     return Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())
+
+
+# Rows that become arrays without a line between them: those of a whole slot or chunk, column by column.
+#
+# A `Row` stands where the bytes of a record may be. It is empty bytes, so that whoever does not know it has a
+# bad record, and never another one. `RowDecoder` makes it a line wherever a record is looked at alone.
+
+_NUMBER, _ESCAPED = 32, 6
+"""The most characters of a number in JSON, and of a byte of text."""
+
+
+class RowBatch:
+    """Some rows of a Parquet file: `numbers` (rows, columns) of those `numeric`, and the `others` as in JSON.
+
+    `longest`: no line of a row is longer.
+    """
+
+    def __init__(self, pa: Any, batch: Any, columns: Sequence[str], numeric: Collection[str]) -> None:
+        self._pa, self._batch, self._columns = pa, batch, tuple(columns)
+        self._line_list: list[bytes] | None = None
+        self.place: dict[str, int] = {}
+        self.others: dict[str, list[Any]] = {}
+        self.spoilt = frozenset[int]()
+        arrays, self.longest = list[FloatArray](), 2
+        for name in columns:
+            column, length = batch.column(name), _NUMBER
+            array = _array(pa, column) if name in numeric else None
+            if array is not None:
+                self.place[name] = len(arrays)
+                arrays.append(array)
+            else:
+                values, spoilt = arrow_column(pa, column)
+                self.others[name], self.spoilt = values, self.spoilt.union(spoilt)
+                texts = [value for value in set(values) if isinstance(value, str)]
+                length = max(
+                    [_NUMBER, *(_ESCAPED * len(text.encode(errors="surrogateescape")) + 2 for text in texts)]
+                )
+            self.longest += len(json.dumps(name)) + 4 + length
+        self.numbers = np.column_stack(arrays) if arrays else np.empty((batch.num_rows, 0))
+
+    def line(self, number: int) -> bytes:
+        """Return that row's line. Where one is asked for others are: all are made."""
+        if self._line_list is None:
+            read = [arrow_column(self._pa, self._batch.column(name)) for name in self._columns]
+            self._line_list = list(row_lines(self._columns, read))
+        return self._line_list[number]
+
+
+def _array(pa: Any, column: Any) -> FloatArray | None:
+    """Return numbers (rows,), NaN for one that is absent; None for what `_column` must convert."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return None
+    try:
+        array: FloatArray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        return None
+    return array
+
+
+class Row(bytes):
+    """A row of a batch, in the place of a record's bytes."""
+
+    batch: RowBatch
+    number: int
+
+
+def parquet_row_values(path: str, columns: Sequence[str], schema: SchemaSettings) -> Iterator[Row]:
+    """Yield each row, of which `RowDecoder` makes what it makes of its line in `parquet_lines`.
+
+    Raises as `parquet_lines`.
+    """
+    numeric = _numeric(schema)
+    with _opened(path, columns) as (pa, file):
+        for read in _batches(file, columns):
+            batch = RowBatch(pa, read, columns, numeric)
+            for number in range(read.num_rows):
+                row = Row()
+                row.batch, row.number = batch, number
+                yield row
+
+
+def _numeric(schema: SchemaSettings) -> frozenset[str]:
+    """Return the columns of which nothing but a number is wanted."""
+    features = schema.features.items()
+    numbers = {name for name, kind in features if kind.number or kind.bounds or kind.log or kind.buckets}
+    is_number = schema.label.positive is None and schema.label.classes is None
+    return frozenset({*numbers, schema.label.column} if is_number else numbers)
+
+
+def _line(value: bytes) -> bytes:
+    return value.batch.line(value.number) if isinstance(value, Row) else value
+
+
+class RowFields(JsonFields):
+    """Splits rows into their columns; a row that is looked at alone is its line."""
+
+    def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
+        """Return the columns of many rows; None if one of them has a text that is not UTF-8."""
+        places: dict[RowBatch, list[tuple[int, int]]] = {}
+        for place, row in enumerate(cast("Sequence[Row]", values)):
+            places.setdefault(row.batch, []).append((place, row.number))
+        first = next(iter(places))
+        numbers = np.empty((len(values), first.numbers.shape[1]))
+        lists: dict[str, list[Any]] = {name: [None] * len(values) for name in names if name in first.others}
+        for batch, pairs in places.items():
+            if not batch.spoilt.isdisjoint(number for _, number in pairs):
+                return None
+            chosen = np.array(pairs)
+            numbers[chosen[:, 0]] = batch.numbers[chosen[:, 1]]
+            for name, column in lists.items():
+                read = batch.others[name]
+                for place, number in pairs:
+                    column[place] = read[number]
+        columns: dict[str, Any] = {
+            name: numbers[:, first.place[name]] for name in names if name in first.place
+        }
+        return columns | lists
+
+
+class RowDecoder(SchemaDecoder):
+    """Decodes rows: many at once column by column, or each by its line if one of them is odd."""
+
+    fewest = 1
+
+    def at_once(self, values: Sequence[bytes]) -> tuple[FloatArray, FloatArray | None] | None:
+        """Return what `parts` returns of each row, all at once; None if one of them is odd."""
+        batches = {row.batch for row in cast("Sequence[Row]", values)}
+        if any(batch.longest > self.longest for batch in batches):
+            return None
+        return super().at_once(values)
+
+    def fault(self, value: bytes) -> Fault:
+        """Return why a row does not decode."""
+        return super().fault(_line(value))
+
+    def time_fault(self, value: bytes) -> Fault | None:
+        """Return why a row has no time that can be read; None if it has."""
+        return super().time_fault(_line(value))
+
+    def _total(self, read: Callable[[bytes], T | None], value: bytes) -> T | None:
+        return super()._total(read, _line(value))

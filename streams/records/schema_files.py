@@ -11,7 +11,15 @@ from streams.mesh.errors import ABSENT, MeshFileError, meant
 from streams.mesh.settings.node import FileSettings, FrameSettings
 from streams.records.decoder import CsvFields, Fields, SchemaDecoder, csv_row, json_fields
 from streams.records.lines import numbered_lines
-from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
+from streams.records.parquet import (
+    NoPyarrow,
+    NotParquet,
+    RowDecoder,
+    RowFields,
+    parquet_columns,
+    parquet_lines,
+    parquet_row_values,
+)
 
 
 class Refuser(Protocol):
@@ -33,7 +41,7 @@ def records_to_predict(
     Labels and times may be missing. `also`: columns to read beside the schema's, if they are there. `path` is
     that of the settings in `file`. Raises MeshFileError.
     """
-    return _numbered(file, settings, path, settings.record.features, also)
+    return _numbered(file, settings, path, settings.record.features, also, rows=not also)
 
 
 def opened_file(
@@ -42,13 +50,15 @@ def opened_file(
     path: tuple[str, ...],
     needed: Iterable[str] | None = None,
     also: Sequence[str] = (),
+    *,
+    rows: bool = False,
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the lines of a file, without its header, and their decoder.
 
     `needed`: the columns that must be there (by default all). `also`: further columns that rows of Parquet
-    get, if they are there.
+    get, if they are there. `rows`: nobody but the decoder looks at the lines, so that Parquet needs none.
     """
-    numbered, decoder = _numbered(file, settings, path, needed, also)
+    numbered, decoder = _numbered(file, settings, path, needed, also, rows=rows)
     return map(itemgetter(1), numbered), decoder
 
 
@@ -58,10 +68,14 @@ def _numbered(
     path: tuple[str, ...],
     needed: Iterable[str] | None,
     also: Sequence[str],
+    *,
+    rows: bool = False,
 ) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
     if settings.kind == "parquet":
-        rows, decoder = _parquet(file, settings, path, needed, also)
-        return enumerate(rows, 1), decoder
+        # what is asked of each record beside its features and label is asked of its line
+        rows = rows and settings.record.truth is None and settings.record.timestamp is None
+        values, decoder = _parquet(file, settings, path, needed, also, rows=rows)
+        return enumerate(values, 1), decoder
     lines = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
         return lines, _with_header(file, settings, path, _first(lines), needed)
@@ -98,10 +112,13 @@ def _parquet(
     path: tuple[str, ...],
     needed: Iterable[str] | None,
     also: Sequence[str],
+    *,
+    rows: bool,
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the rows as JSON lines of the schema's columns and of those in `also`, as far as they are there.
 
-    No other column is read: whatever it holds is no fault of a record.
+    No other column is read: whatever it holds is no fault of a record. `rows`: as values of which the decoder
+    makes what it makes of these lines.
     """
     if isinstance(settings, FrameSettings):
         return _frame(file, settings, path, needed, also)
@@ -113,11 +130,12 @@ def _parquet(
     _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
     read = _read(settings, also, columns)
 
-    def rows() -> Iterator[bytes]:
+    def values() -> Iterator[bytes]:
         with readable(file, name, path):
-            yield from parquet_lines(name, read)
+            yield from parquet_row_values(name, read, settings.record) if rows else parquet_lines(name, read)
 
-    return rows(), _decoder(file, settings, json_fields, columns)
+    fields, kind = (RowFields(), RowDecoder) if rows else (json_fields, SchemaDecoder)
+    return values(), kind(settings.record, fields, settings.max_record_bytes, file.dimension, columns)
 
 
 def _read(settings: FileSettings, also: Sequence[str], columns: tuple[str, ...]) -> list[str]:

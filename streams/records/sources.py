@@ -43,6 +43,8 @@ from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, is_comment,
 
 _PLACE = {"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)}
 _TRUTH = ("target_x", "target_y")
+_FEW = 8
+"""Records of a slot that are as fast by their lines."""
 
 
 class NoRecord(MeshFileError):
@@ -74,7 +76,8 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         values = own_source.records(partial(file.refuse, (*path, "name")))
         values = ordered(values, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
         return Source(map(RawRecord, values), own_source)
-    lines, decoder = opened_records(file, settings, path)
+    is_large = not timed and not isinstance(slots := file.mesh.slots, TimeSlotsSettings) and slots.size > _FEW
+    lines, decoder = opened_records(file, settings, path, rows=is_large)
     chosen = ordered(lines, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
     if timed and isinstance(decoder, SchemaDecoder):
         records = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
@@ -140,10 +143,10 @@ def decoded(
 
     All are counted in `counts`. Raises MeshFileError, which names `path`, if none remain.
     """
-    lines, decoder = opened_records(file, settings, path)
+    timed = by_time(file.mesh)
+    lines, decoder = opened_records(file, settings, path, rows=not timed)
     counts = FaultCounts() if counts is None else counts
     pairs = list[tuple[FloatArray | SparseRow, float]]()
-    timed = by_time(file.mesh)
     values = ordered(lines, 0, shuffle=False, take=settings.take, by_time=timed)
     while chunk := list(islice(values, CHUNK)):
         for value, pair in zip(chunk, decoder.decode_each(chunk), strict=True):
@@ -221,11 +224,14 @@ def _source(
 
 
 def opened_records(
-    file: Refuser, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+    file: Refuser, settings: FileSettings | SparseSettings, path: tuple[str, ...], *, rows: bool = False
 ) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
-    """Return a file's lines in its order, and their decoder. Raises MeshFileError, which names `path`."""
+    """Return a file's lines in its order, and their decoder. Raises MeshFileError, which names `path`.
+
+    `rows`: as in `opened_file`.
+    """
     if isinstance(settings, FileSettings):
-        return opened_file(file, settings, path)
+        return opened_file(file, settings, path, rows=rows)
     decoder = LibsvmDecoder(settings, file.dimension)
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
