@@ -110,7 +110,7 @@ def main() -> None:
         broker = start(folder / "broker", free_port())
         try:
             for number, form in enumerate(("edges", "outbox, two hosts")):
-                layout, processes, _ = FORMS[form]
+                layout, processes = FORMS[form].layout, FORMS[form].processes
                 party = f"warm-{number}"
                 path = write_mesh(folder / party, broker.address, party, 2, layout=layout)
                 measured(broker, path, processes, min(RATES), UNMEASURED)

@@ -23,7 +23,9 @@ def write_mesh(
     slot: int = 1,
     size: int = SIZE,
     data: str | None = None,
+    *,
     durability: str = "machine",
+    predictions: bool = False,
     **shared: object,
 ) -> Path:
     """Write the mesh file of parties `party`-0, -1, ... into a folder of its own, and return its path.
@@ -62,7 +64,9 @@ def write_mesh(
             "data": {"servers": data or address},
             "trust_broker": data is None,
         },
-        "nodes": {name: {"source": source, "durability": durability} for name in nodes},
+        "nodes": {
+            name: {"source": source, "durability": durability, "predictions": predictions} for name in nodes
+        },
     }
     (folder / "rows.jsonl").write_bytes(b"\n".join(rows(dimension)))
     path = folder / "mesh.yaml"

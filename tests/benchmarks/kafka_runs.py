@@ -19,11 +19,12 @@ from tests.support.processes.mesh import LiveMesh
 
 
 class Form(NamedTuple):
-    """A mesh's layout, how many processes its nodes share (None: a process a node), and their durability."""
+    """A mesh's layout, how many processes its nodes share (None: a process a node), and settings of nodes."""
 
     layout: str
     processes: int | None
     durability: str = "machine"
+    predictions: bool = False
 
 
 MORE = 50
@@ -97,9 +98,11 @@ class Runs:
     def forms(self, dimension: int, number: int, forms: Mapping[str, Form]) -> dict[str, Seen]:
         """Let the same mesh run in each form, and its floor, one after the other."""
         found, party = {}, f"d{dimension}"
-        for name, (layout, processes, durability) in forms.items():
+        for name, (layout, processes, durability, predictions) in forms.items():
             folder = f"{party}-{number}-{len(found)}"
-            path = self._mesh(folder, party, dimension, layout=layout, durability=durability)
+            path = self._mesh(
+                folder, party, dimension, layout=layout, durability=durability, predictions=predictions
+            )
             with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
                 self._fill(mesh, self._rounds)
                 found[name], lengths = self._seen(mesh, watch, processes), lengths_of(mesh)

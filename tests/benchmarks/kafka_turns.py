@@ -26,6 +26,8 @@ FORMS: dict[str, Form] = {
 }
 PROCESS = {f"{name}, process": form._replace(durability="process") for name, form in FORMS.items()}
 """The same forms with `durability: process`."""
+PREDICTING = {f"{name}, predictions": form._replace(predictions=True) for name, form in FORMS.items()}
+"""The same forms with `predictions: true`."""
 HEAD = (
     "| | p50 ms | p50 / floor | p99 ms | p99 / the floor's p50 | p99 / the floor's p99 "
     "| CPU us a round: all nodes | broker | scheduler |"
@@ -59,7 +61,7 @@ def main() -> None:
     """Measure, and print."""
     given = [int(one) for one in sys.argv[1:3]]
     count, dimension = given + [SIZES.turns, *SIZES.dimensions][len(given) :]
-    forms = {name: (FORMS | PROCESS)[name] for name in sys.argv[3:] or FORMS}
+    forms = {name: (FORMS | PROCESS | PREDICTING)[name] for name in sys.argv[3:] or FORMS}
     load, turns = os.getloadavg()[0], Turns()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
