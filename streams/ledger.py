@@ -292,14 +292,14 @@ def data_of(
                 )
     part: dict[str, object] = {"kind": None if source is None else source.kind}
     if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
-        part["part"] = part_of(source, by_time=timed)
+        part["part"] = _as_written(part_of(source, by_time=timed))
         part["columns"] = getattr(source, "columns", None)
         if source.shuffle:
             part["seed"] = getattr(file.mesh, "seed", 0) if seed is None else seed
         if timed and isinstance(source, FileSettings):
             part["time"] = source.record.model_dump(mode="json")["timestamp"]
     elif isinstance(source, TopicSettings):
-        part["part"] = part_of(source, by_time=timed)
+        part["part"] = _as_written(part_of(source, by_time=timed))
     if topic is not None:
         data = data._replace(topic=topic.name, topic_id=topic.id, cluster=topic.cluster)
     return (data._replace(part=json.dumps(part)),)
@@ -376,13 +376,18 @@ def _setting(data: Data, key: str) -> object:
     return json.loads(data.part).get(key) if data.part else None
 
 
+def _as_written(part: Part) -> tuple[object, ...]:
+    """Return what is written of a part: the same as ever where records are lines."""
+    return part if part.over_lines else part[:-1]
+
+
 def _part(data: Data) -> Part | None:
     values = _setting(data, "part")
     if not isinstance(values, list):
         return None
-    first, every, header, shuffled, rows, split, content, partitions = values
+    first, every, header, shuffled, rows, split, content, partitions, *over_lines = values
     rows, content, partitions = (value and tuple(value) for value in (rows, content, partitions))
-    return Part(first, every, header, shuffled, rows, split, content, partitions)
+    return Part(first, every, header, shuffled, rows, split, content, partitions, any(over_lines))
 
 
 def _other_partitions(part: Part, other: Part) -> bool:

@@ -78,7 +78,13 @@ def _section(titles: Mapping[str, str], kind: type[Settings], schema: _Schema) -
     said = (inspect.getdoc(kind) or "").replace("|", r"\|")
     if issubclass(kind, Choice):
         table = ["| one of | value | meaning |", "|---|---|---|"]
-        table += [f"| `{row.key}` | {row.value} | {row.meaning} |" for row in rows]
+        table += [
+            f"| `{row.key}` | {row.value} | {row.meaning} |" for row in rows if row.key not in kind.beside
+        ]
+        beside = [row for row in rows if row.key in kind.beside]
+        if beside:
+            table += ["", "Beside it may stand:", "", "| key | value | meaning |", "|---|---|---|"]
+            table += [f"| `{row.key}` | {row.value} | {row.meaning} |" for row in beside]
     else:
         table = ["| key | value | default | meaning |", "|---|---|---|---|"]
         table += [f"| `{row.key}` | {row.value} | {row.default} | {row.meaning} |" for row in rows]

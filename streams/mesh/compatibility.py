@@ -121,7 +121,7 @@ class Part(NamedTuple):
     By their content they are those that `takes` chooses. `content`: what makes records of one file the
     same bytes, their kind and, where rows are spelt out, their columns.
 
-    `partitions`: of a topic; None: all.
+    `partitions`: of a topic; None: all. `over_lines`: what counts is a record, which may be several lines.
     """
 
     first: int = 0
@@ -132,6 +132,7 @@ class Part(NamedTuple):
     split: int | None = None
     content: tuple[str, ...] | None = None
     partitions: tuple[int, ...] | None = None
+    over_lines: bool = False
 
     def overlaps(self, other: "Part") -> bool:
         """Return whether some record of one file may be in both; False only if none can be."""
@@ -162,10 +163,15 @@ def part_of(source: SourceSettings | None, *, by_time: bool) -> Part:
     if by_time:
         return Part(take.offset, take.every, rows=rows, split=split, content=_content(source))
     header = isinstance(source, FileSettings) and source.kind == "csv" and source.columns is None
-    return Part(take.offset, take.every, int(header), source.shuffle, rows, split)
+    over_lines = (
+        isinstance(source, FileSettings) and source.dialect is not None and source.dialect.line_breaks
+    )
+    return Part(take.offset, take.every, int(header), source.shuffle, rows, split, over_lines=over_lines)
 
 
 def _content(source: FileSettings | LibsvmSettings | CsrSettings) -> tuple[str, ...]:
     if isinstance(source, FileSettings) and source.kind == "parquet":
         return source.kind, *dict.fromkeys(source.record.columns)
+    if isinstance(source, FileSettings) and source.dialect is not None:
+        return source.kind, source.dialect.encoding, f"line_breaks: {source.dialect.line_breaks}"
     return (source.kind,)

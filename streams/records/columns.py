@@ -1,114 +1,105 @@
 """Turns a value of a record into features: numbers scaled by public bounds, categories one-hot.
 
-The one reader of values: whatever the format, text becomes a number here, by the format's grammar, and not by
-Python's, to which 1_0 is ten and digits of all scripts are digits.
+A value that is missing becomes what its owner says, and nothing is estimated from other records.
 """
 
 import math
-import re
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, TimestampSettings, word
-
-
-class Notation(NamedTuple):
-    """How a format spells a number as text. A number that is none of text is one in every format."""
-
-    grammar: re.Pattern[str]
-    plain: re.Pattern[str] | None = None
-    """Finds a character that the grammar has not: text without one is what Python reads as a number."""
-
-    def number(self, value: object) -> float | None:
-        """Return the finite number that `value` is or spells; None otherwise."""
-        if isinstance(value, str):
-            if self.grammar.fullmatch(value) is None:
-                return None
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        try:
-            parsed = float(value)
-        except OverflowError:  # a whole number beyond all floats
-            return None
-        return parsed if math.isfinite(parsed) else None
-
-    def numbers(self, values: Sequence[object] | FloatArray) -> FloatArray | None:
-        """Return what `number` reads, (n,); None, or ValueError, if it reads none of a value."""
-        if isinstance(values, np.ndarray):
-            return values if np.isfinite(values).all() else None
-        types = set(map(type, values))
-        if not types <= _NUMBERS:
-            return None
-        if str not in types:
-            parsed = np.fromiter(cast("Sequence[float]", values), np.float64, len(values))
-        else:
-            texts = [value for value in values if type(value) is str]
-            if self.plain is None:
-                if not all(map(self.grammar.fullmatch, texts)):
-                    return None
-            elif self.plain.search("".join(texts)) is not None:
-                return None
-            parsed = np.fromiter(map(float, cast("Sequence[float | str]", values)), np.float64, len(values))
-        return parsed if np.isfinite(parsed).all() else None
-
-
-FILE = Notation(
-    re.compile(r"[ \t]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[ \t]*"),
-    re.compile(r"[^-+0-9.eE \t]"),
-)
-"""Numbers in CSV and libsvm."""
-JSON = Notation(re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"))
-"""Numbers as text in JSON, and so in Parquet: as JSON spells those that are no text."""
-
-_ABSENT = re.compile(r"\s*(?:<NA>|#?N/?A|n/a|-?na[nN]|-?Na[nN]|NAN|[Nn]ull|NULL|None)\s*")
-"""Texts that stand for a missing label, as data frames, R and databases write it."""
-
-
-def is_empty(value: object) -> bool:
-    """Return whether a record holds nothing there: null, NaN, or text without a character that is seen."""
-    if isinstance(value, str):
-        return not value or value.isspace()
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def is_missing_label(value: object) -> bool:
-    """Return whether a value stands for a label that is not known, unless the schema lists it as one."""
-    return is_empty(value) or (isinstance(value, str) and _ABSENT.fullmatch(value) is not None)
-
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, Words, word
+from streams.records.notation import FILE, Notation, is_empty, is_missing, is_missing_label
+from streams.records.times import Moment, TimeKeys, moments
 
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""
+Absent = frozenset[str] | None
+"""The words that stand for a missing value; None: those that usually do, where it has a meaning."""
+
+
+def absent_words(texts: Words | None) -> Absent:
+    """Return the words of a list in the settings."""
+    return None if texts is None else frozenset(texts)
 
 
 def cell(
     name: str,
     settings: ColumnSettings,
     notation: Notation = FILE,
-    timestamp: TimestampSettings | None = None,
+    timestamp: TimeKeys | None = None,
+    absent: Absent = None,
 ) -> Cell:
     """Return the function that turns a value of that column into features.
 
-    `timestamp`: how times are read, if this is their column.
+    `timestamp`: how times are read, if this is their column. `absent`: the schema's `missing`.
     """
+    features_of = _value(name, settings, notation, timestamp)
+    test = missing_test(settings, absent)
+    if test is None:
+        return features_of
+    return partial(_or_missing, test, _missing_row(name, settings, features_of), _tail(settings), features_of)
+
+
+def missing_test(settings: ColumnSettings, absent: Absent) -> Callable[[object], bool] | None:
+    """Return the function that tells whether a value is missing; None where that is nothing of its own."""
+    if settings.missing is None and absent is None:
+        return None
+    if settings.missing is not None and settings.missing.texts is not None:
+        absent = absent_words(settings.missing.texts)
+    return partial(is_missing, absent, frozenset(settings.categories or ()))
+
+
+def _missing_row(name: str, settings: ColumnSettings, features_of: Cell) -> list[float] | None:
+    """Return the features of a missing value; None if it makes the record unreadable."""
+    substitute = "refuse" if settings.missing is None else settings.missing.as_
+    if substitute == "refuse":
+        return None
+    if substitute == "category" and settings.hashed is not None:
+        return _only(_bucket_of(name, "", settings.hashed), settings.hashed)
+    words_or_times = settings.timed or settings.categories is not None or settings.hashed is not None
+    if isinstance(substitute, str) or words_or_times:
+        return [0.0] * settings.value_width + [1.0] * settings.marks_missing
+    return features_of(substitute)
+
+
+def _tail(settings: ColumnSettings) -> list[float]:
+    return [0.0] * settings.marks_missing
+
+
+def _or_missing(
+    test: Callable[[object], bool],
+    missing_row: list[float] | None,
+    tail: list[float],
+    features_of: Cell,
+    value: object,
+) -> list[float] | None:
+    if test(value):
+        return missing_row
+    features = features_of(value)
+    return None if features is None else features + tail
+
+
+def _value(name: str, settings: ColumnSettings, notation: Notation, timestamp: TimeKeys | None) -> Cell:
     if settings.bounds is not None:
         return partial(_scaled, notation, *settings.bounds)
     if settings.log is not None:
         return partial(_log, notation, *settings.log)
     if settings.buckets is not None:
         return partial(_bucket, notation, settings.buckets)
+    moment = moments(notation, timestamp or settings)
     if settings.hour is not None:
-        return partial(_at, 24, ZoneInfo(settings.hour), attrgetter("hour"), moments(notation, timestamp))
+        return partial(_at, 24, ZoneInfo(settings.hour), attrgetter("hour"), moment)
     if settings.weekday is not None:
-        return partial(_at, 7, ZoneInfo(settings.weekday), datetime.weekday, moments(notation, timestamp))
+        return partial(_at, 7, ZoneInfo(settings.weekday), datetime.weekday, moment)
     if settings.categories is not None:
         return partial(_one_hot, {category: k for k, category in enumerate(settings.categories)})
     if settings.hashed is not None:
@@ -116,14 +107,34 @@ def cell(
     return partial(_plain, notation)
 
 
-def labelled(settings: LabelSettings, notation: Notation = FILE) -> Callable[[object], float | None]:
-    """Return the function that turns a value into a label."""
+def labelled(
+    settings: LabelSettings, notation: Notation = FILE, absent: Absent = None
+) -> Callable[[object], float | None]:
+    """Return the function that turns a value into a label. One of the words `absent` is none."""
+    listed = label_words(settings)
+    label_of: Callable[[object], float | None]
     if settings.classes is not None:
-        return partial(_place, {name: float(k) for k, name in enumerate(settings.classes)})
-    if settings.positive is None:
-        return notation.number
-    negative = None if settings.negative is None else frozenset(settings.negative)
-    return partial(_sign, frozenset(settings.positive), negative)
+        label_of = partial(_place, {name: float(k) for k, name in enumerate(settings.classes)})
+    elif settings.positive is None:
+        label_of = notation.number
+    else:
+        negative = None if settings.negative is None else frozenset(settings.negative)
+        label_of = partial(_sign, frozenset(settings.positive), negative)
+    return label_of if absent is None else partial(_unless_missing, absent, listed, label_of)
+
+
+def label_words(settings: LabelSettings) -> frozenset[str]:
+    """Return the words that the settings list as labels: these are never missing ones."""
+    return frozenset((*(settings.classes or ()), *(settings.positive or ()), *(settings.negative or ())))
+
+
+def _unless_missing(
+    absent: frozenset[str],
+    listed: frozenset[str],
+    label_of: Callable[[object], float | None],
+    value: object,
+) -> float | None:
+    return None if is_missing(absent, listed, value) else label_of(value)
 
 
 # A column of many records at once: the same bits as value by value, or None where a value must be looked at
@@ -132,17 +143,65 @@ def labelled(settings: LabelSettings, notation: Notation = FILE) -> Callable[[ob
 
 Block = Callable[[Sequence[object]], FloatArray | None]
 """Turns the values of a column into features (n, width); None: `Cell` must see each alone."""
-_NUMBERS = frozenset((int, float, str))
 _WHOLE = 2.0**63
+_EXACT = 2.0**53
+"""In an array of floats, larger whole numbers may have been others."""
 
 
 def block(
     name: str,
     settings: ColumnSettings,
     notation: Notation = FILE,
-    timestamp: TimestampSettings | None = None,
+    timestamp: TimeKeys | None = None,
+    absent: Absent = None,
 ) -> Block:
     """Return the function that makes of a column's values what `cell` makes of each."""
+    features_of, test = _values(name, settings, notation, timestamp), missing_test(settings, absent)
+    if test is None:
+        return features_of
+    row = _missing_row(name, settings, _value(name, settings, notation, timestamp))
+    return partial(_all_or_missing, test, row, settings.width, features_of)
+
+
+def _all_or_missing(
+    test: Callable[[object], bool],
+    missing_row: list[float] | None,
+    width: int,
+    features_of: Block,
+    column: Sequence[object] | FloatArray,
+) -> FloatArray | None:
+    values = _exact(column)
+    if values is None:
+        return None
+    missing = np.fromiter(map(test, values), np.bool_, len(values))
+    features, present = np.zeros((len(values), width)), values
+    if missing.any():
+        if missing_row is None:
+            return None
+        features[missing] = missing_row
+        present = [value for value, absent in zip(values, missing.tolist(), strict=True) if not absent]
+    if present:
+        rest = features_of(present)
+        if rest is None:
+            return None
+        features[~missing, : rest.shape[1]] = rest
+    return features
+
+
+def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
+    """Return the values if the words that they stand for are known; None if one may be of another number."""
+    if isinstance(values, np.ndarray):
+        numbers: Sequence[object] = values.tolist()
+        return None if (np.abs(values) > _EXACT).any() else numbers
+    return None if _any_beyond(values) else values
+
+
+def _any_beyond(values: Sequence[object]) -> bool:
+    """Return whether one of the values may have been a whole number beyond 64 bits, whose text is lost."""
+    return any(type(value) is float and abs(value) >= _WHOLE for value in values)
+
+
+def _values(name: str, settings: ColumnSettings, notation: Notation, timestamp: TimeKeys | None) -> Block:
     if settings.bounds is not None:
         return partial(_numeric, notation, partial(_scaled_all, *settings.bounds))
     if settings.log is not None:
@@ -151,17 +210,26 @@ def block(
         return partial(_numeric, notation, partial(_bucket_all, np.array(settings.buckets)))
     if settings.number:
         return partial(_numeric, notation, partial(np.reshape, shape=(-1, 1)))
-    times = settings.hour is not None or settings.weekday is not None
-    return partial(_by_value if times else _by_word, cell(name, settings, notation, timestamp))
+    by_each = _by_value if settings.timed else _by_word
+    return partial(by_each, _value(name, settings, notation, timestamp))
 
 
 def labels_block(
-    settings: LabelSettings, notation: Notation = FILE
+    settings: LabelSettings, notation: Notation = FILE, absent: Absent = None
 ) -> Callable[[Sequence[object]], FloatArray | None]:
     """Return the function that makes labels (n,) of a column's values, as `labelled` does of each."""
-    if settings.classes is None and settings.positive is None:
+    if settings.classes is not None or settings.positive is not None:
+        return partial(_by_word, labelled(settings, notation, absent))
+    if absent is None:
         return notation.numbers
-    return partial(_by_word, labelled(settings, notation))
+    return partial(_numbers_there, notation, partial(is_missing, absent, frozenset()))
+
+
+def _numbers_there(
+    notation: Notation, test: Callable[[object], bool], column: Sequence[object] | FloatArray
+) -> FloatArray | None:
+    values = _exact(column)
+    return None if values is None or any(map(test, values)) else notation.numbers(values)
 
 
 def _numeric(
@@ -195,7 +263,7 @@ def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatAr
     """Return what `cell` makes of the values, each distinct one of which it sees once, as a word."""
     if set(map(type, values)) == {str}:
         return _by_value(cell, values)
-    if any(type(value) is float and abs(value) >= _WHOLE for value in values):
+    if _any_beyond(values):
         return None
     return _by_value(cell, [word(value) for value in values])
 
@@ -222,30 +290,6 @@ def bounded_rows(rows: FloatArray, norm: float | None) -> FloatArray:
     lengths = largest * np.sqrt((scaled**2).sum(axis=1))
     factors = norm / (lengths / largest)
     return np.where((lengths <= norm)[:, None], rows, scaled * factors[:, None])
-
-
-A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
-def moments(
-    notation: Notation = FILE, settings: TimestampSettings | None = None
-) -> Callable[[object], float | None]:
-    """Return the function that turns a value into the time in seconds since 1970; None for what is no time.
-
-    A number counts in the unit of the settings; other text is ISO 8601 with a zone.
-    """
-    return partial(_moment, notation, 1 if settings is None else A_SECOND[settings.unit])
-
-
-def _moment(notation: Notation, second: int, value: object) -> float | None:
-    ticks = notation.number(value)
-    if ticks is not None or not isinstance(value, str):
-        return None if ticks is None else ticks / second
-    try:
-        parsed = datetime.fromisoformat(value if value.isascii() else "")
-        return None if parsed.tzinfo is None else parsed.timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def bounded(row: FloatArray, norm: float | None) -> FloatArray:
@@ -289,7 +333,7 @@ def _at(
     width: int,
     zone: ZoneInfo,
     place: Callable[[datetime], int],
-    moment: Callable[[object], float | None],
+    moment: Moment,
     value: object,
 ) -> list[float] | None:
     seconds = moment(value)
@@ -320,8 +364,12 @@ def _hashed(name: str, buckets: int, value: object) -> list[float] | None:
     text = word(value)
     if text is None or is_empty(value):
         return None
+    return _only(_bucket_of(name, text, buckets), buckets)
+
+
+def _bucket_of(name: str, text: str, buckets: int) -> int:
     # CRC-32 is the same in every process; "surrogatepass": JSON may hold half a character.
-    return _only(zlib.crc32(f"{name}={text}".encode(errors="surrogatepass")) % buckets, buckets)
+    return zlib.crc32(f"{name}={text}".encode(errors="surrogatepass")) % buckets
 
 
 def _sign(positive: frozenset[str], negative: frozenset[str] | None, value: object) -> float | None:

@@ -10,31 +10,24 @@ import numpy as np
 import orjson
 
 from nodes.values import FloatArray
+from streams.mesh.settings.node import DialectSettings, is_utf8
 from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
-from streams.records.columns import (
-    FILE,
-    JSON,
-    Notation,
-    block,
-    bounded,
-    bounded_rows,
-    cell,
-    labelled,
-    labels_block,
-    moments,
-)
+from streams.records.columns import absent_words, block, bounded, bounded_rows, cell, labelled, labels_block
 from streams.records.faults import (
     MISSING,
     NO_TIME,
     Fault,
     NotARecord,
     csv_fault,
+    csv_options,
     feature_fault,
     json_fault,
     label_fault,
     time_fault,
 )
+from streams.records.notation import JSON, Notation, csv_notation, is_missing
 from streams.records.record import TotalDecoder
+from streams.records.times import moments
 
 Columns = Mapping[str, Sequence[object]]
 """The values of many records, by column."""
@@ -60,47 +53,60 @@ class Fields(Protocol):
         """Return why the bytes are no record, by the owner's settings; None if they may be one."""
 
 
-def csv_row(value: bytes) -> list[str] | None:
-    """Return the values on a CSV line; None for other bytes."""
-    try:
-        (row,) = csv.reader([value.decode("utf-8-sig")], strict=True)
-    except (ValueError, csv.Error):
-        return None
-    return row
+USUAL = DialectSettings()
+"""The dialect of a CSV file that names none."""
+
+
+def message_encoding(dialect: DialectSettings) -> str:
+    """Return the encoding of a message's bytes: with UTF-8 a byte order mark may stand before it."""
+    return "utf-8-sig" if is_utf8(dialect.encoding) else dialect.encoding
 
 
 class CsvFields:
-    """Splits CSV lines into these columns."""
+    """Splits the records of a CSV dialect into these columns.
 
-    notation = FILE
-    """How numbers stand there."""
+    `encoding`: of the records' bytes. Those of a file are UTF-8, whatever it is in.
+    """
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self._columns = columns
+    def __init__(
+        self, columns: tuple[str, ...], dialect: DialectSettings | None = None, encoding: str = "utf-8-sig"
+    ) -> None:
+        self._columns, self._encoding, dialect = columns, encoding, dialect or USUAL
+        self._options = csv_options(dialect)
+        self.notation = csv_notation(dialect.decimal, dialect.thousands)
 
     def __call__(self, value: bytes) -> dict[str, object] | None:
-        """Return a line's fields."""
-        row = csv_row(value)
-        if row is None or len(row) != len(self._columns):
+        """Return a record's fields."""
+        try:
+            (row,) = csv.reader([value.decode(self._encoding)], **self._options)
+        except (ValueError, csv.Error):
+            return None
+        if len(row) != len(self._columns):
             return None
         return dict(zip(self._columns, row, strict=True))
 
     def fault(self, value: bytes, columns: Sequence[str]) -> Fault:  # noqa: ARG002 # as other formats
-        """Return why a line has no fields."""
-        return Fault(None, csv_fault(value))
+        """Return why a record has no fields."""
+        return Fault(None, csv_fault(value, self._options, self._encoding))
 
     def no_record(self, value: bytes) -> None:
-        """Return None: each line is a record."""
+        """Return None: each value is a record."""
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
-        """Return the columns of many lines; None if one of them is odd."""
-        # A line's end is never part of a character, so no two lines that are not UTF-8 become one that is.
-        text = b"\n".join(values).decode()
-        # A record of two lines and a quote that is closed in the next record would make up for each other.
-        if "\ufeff" in text or text.count("\n") != len(values) - 1:
-            return None
-        rows = csv.reader(text.split("\n"), strict=True)
-        columns = list(zip(*rows, strict=True))
+        """Return the columns of many records; None if one of them is odd."""
+        if self._encoding == "utf-8-sig":
+            # A line's end is never part of a character, so no two that are not UTF-8 become one that is.
+            text = b"\n".join(values).decode()
+            if "\ufeff" in text:
+                return None
+            texts = text.split("\n")
+            if len(texts) != len(values):
+                texts = [value.decode() for value in values]
+        else:
+            texts = [value.decode(self._encoding) for value in values]
+        # Each row is of one text or more. So if there are as many rows, none is of two whose quotes would
+        # make up for each other.
+        columns = list(zip(*csv.reader(texts, **self._options), strict=True))
         if len(columns) != len(self._columns) or len(columns[0]) != len(values):
             return None
         by_name = dict(zip(self._columns, columns, strict=True))
@@ -187,13 +193,15 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         super().__init__(schema.width, longest, learnt)
         self._schema, self._fields, self.columns = schema, fields, columns
         self._notation = notation = fields.notation
+        self._absent = absent = absent_words(schema.missing)
         self._columns = [
-            (name, column, notation, self._timestamp_of(name)) for name, column in schema.features.items()
+            (name, column, notation, self._timestamp_of(name), absent)
+            for name, column in schema.features.items()
         ]
         self._cells = [(column[0], cell(*column)) for column in self._columns]
-        self._label_column, self._label = schema.label.column, labelled(schema.label, notation)
+        self._label_column, self._label = schema.label.column, labelled(schema.label, notation, absent)
         self._blocks = [(column[0], block(*column)) for column in self._columns]
-        self._labels = labels_block(schema.label, notation)
+        self._labels = labels_block(schema.label, notation, absent)
         self._tail = [1.0] if schema.intercept else []
         self._norm = schema.norm
         self._time = None if schema.timestamp is None else schema.timestamp.column
@@ -300,7 +308,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         label = self._label(fields[column]) if column in fields else None
         row: list[float] = []
         for name, features_of in self._cells:
-            features = features_of(fields[name]) if name in fields else None
+            features = features_of(fields.get(name))
             if features is None:
                 return None, label
             row += features
@@ -312,11 +320,12 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return self._fields.fault(value, self._schema.columns)
         for column in self._columns:
             name = column[0]
-            kind = feature_fault(*column, fields[name]) if name in fields else MISSING
+            kind = feature_fault(*column, fields.get(name))
             if kind is not None:
-                return Fault(name, kind)
-        label = self._schema.label
-        kind = label_fault(label, fields[label.column], self._notation) if label.column in fields else MISSING
+                return Fault(name, kind if name in fields else MISSING)
+        label, kind = self._schema.label, MISSING
+        if label.column in fields:
+            kind = label_fault(label, fields[label.column], self._notation, self._absent)
         return None if kind is None else Fault(label.column, kind)
 
     def _why_timeless(self, value: bytes) -> Fault | None:
@@ -327,7 +336,9 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return Fault(None, NO_TIME)
         kind = MISSING
         if self._time in fields:
-            kind = time_fault(fields[self._time], self._notation, self._schema.timestamp) or ""
+            moment = fields[self._time]
+            if not self._is_absent(moment):
+                kind = time_fault(moment, self._notation, self._schema.timestamp) or ""
         return Fault(self._time, kind) if kind else None
 
     def _truth(self, value: bytes) -> FloatArray | None:
@@ -341,4 +352,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _timestamp(self, value: bytes) -> float | None:
         fields = self._fields(value) if self._time is not None else None
-        return None if fields is None else self._moment(fields.get(self._time or ""))
+        moment = None if fields is None else fields.get(self._time or "")
+        return None if self._is_absent(moment) else self._moment(moment)
+
+    def _is_absent(self, value: object) -> bool:
+        return self._absent is not None and is_missing(self._absent, frozenset(), value)

@@ -5,17 +5,19 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from nodes.machine.slots import Place
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, TimestampSettings, word
-from streams.records.columns import FILE, Notation, cell, is_empty, is_missing_label, moments
+from streams.mesh.settings.node import DialectSettings
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, word
+from streams.records.columns import Absent, cell, label_words, missing_test
+from streams.records.notation import FILE, Notation, is_empty, is_missing, is_missing_label
+from streams.records.times import TimeKeys, is_zoneless, moments
 
 
 class Fault(NamedTuple):
@@ -92,28 +94,38 @@ def number_fault(value: object, notation: Notation = FILE) -> str | None:
         return "not a number"
     if not isinstance(value, str) or notation.grammar.fullmatch(value) or _NOT_FINITE.fullmatch(value):
         return "not finite"
-    return EMPTY if is_empty(value) else "a decimal comma" if _COMMA.fullmatch(value) else "not a number"
+    if is_empty(value):
+        return EMPTY
+    return "a decimal comma" if not notation.marks and _COMMA.fullmatch(value) else "not a number"
 
 
 def feature_fault(
     name: str,
     settings: ColumnSettings,
     notation: Notation,
-    timestamp: TimestampSettings | None,
+    timestamp: TimeKeys | None,
+    absent: Absent,
     value: object,
 ) -> str | None:
     """Return why a value gives no features; None if it does. The rest is as for `columns.cell`."""
-    features = cell(name, settings, notation, timestamp)(value)
-    if settings.hour is None and settings.weekday is None:
-        if not settings.categories and not settings.hashed:
-            return number_fault(value, notation)
-        return None if features is not None else EMPTY if is_empty(value) else "not a single value"
-    kind = time_fault(value, notation, timestamp)
-    return "not in the years 1 to 9999" if kind is None and features is None else kind
+    if cell(name, settings, notation, timestamp, absent)(value) is not None:
+        return None
+    test = missing_test(settings, absent)
+    if test is not None and test(value):
+        return EMPTY if is_empty(value) else MISSING
+    if settings.timed:
+        return time_fault(value, notation, timestamp or settings) or "not in the years 1 to 9999"
+    if settings.categories or settings.hashed:
+        return EMPTY if is_empty(value) else "not a single value"
+    return number_fault(value, notation)
 
 
-def label_fault(settings: LabelSettings, value: object, notation: Notation = FILE) -> str | None:
+def label_fault(
+    settings: LabelSettings, value: object, notation: Notation = FILE, absent: Absent = None
+) -> str | None:
     """Return why a value gives no label; None if it does."""
+    if absent is not None and is_missing(absent, label_words(settings), value):
+        return EMPTY if is_empty(value) else MISSING
     if settings.positive is None and settings.classes is None:
         return number_fault(value, notation)
     allowed = settings.classes
@@ -129,32 +141,52 @@ def label_fault(settings: LabelSettings, value: object, notation: Notation = FIL
     return "neither text nor a number" if text is None else None
 
 
-def time_fault(
-    value: object, notation: Notation = FILE, timestamp: TimestampSettings | None = None
-) -> str | None:
+def time_fault(value: object, notation: Notation = FILE, keys: TimeKeys | None = None) -> str | None:
     """Return why a value gives no time; None if it does."""
     if is_empty(value):
         return EMPTY
-    if moments(notation, timestamp)(value) is not None:
+    if moments(notation, keys)(value) is not None:
         return None
+    if keys is not None and keys.format is not None:
+        return "not a time of that format"
     if number_fault(value, notation) == "not finite":
         return "not finite"
-    try:
-        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        parsed = None
-    return "a time without a zone" if parsed is not None and parsed.tzinfo is None else "not a time"
+    return "a time without a zone" if is_zoneless(value) else "not a time"
 
 
-def csv_fault(value: bytes) -> str:
-    """Return why a line of CSV has not the fields that it should."""
+class CsvOptions(TypedDict):
+    """What `csv.reader` is told of a dialect."""
+
+    delimiter: str
+    quotechar: str | None
+    quoting: Literal[0, 3]
+    strict: bool
+
+
+def csv_options(dialect: DialectSettings) -> CsvOptions:
+    """Return what `csv.reader` is told of a dialect."""
+    quote = None if dialect.quote == "none" else dialect.quote
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
+    return {"delimiter": dialect.delimiter, "quotechar": quote, "quoting": quoting, "strict": True}
+
+
+def csv_fault(value: bytes, options: CsvOptions, encoding: str) -> str:
+    """Return why a record of CSV has not the fields that it should."""
+    unclosed = False
+
+    def text() -> Iterator[str]:
+        nonlocal unclosed
+        yield value.decode(encoding)
+        unclosed = True  # the reader asks for more
+
     try:
-        rows = list(csv.reader([value.decode("utf-8-sig")], strict=True))
+        next(reader := csv.reader(text(), **options))
+        whole = not unclosed and next(reader, None) is None
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return "not UTF-8" if encoding == "utf-8-sig" else f"not {encoding}"
     except (ValueError, csv.Error):
-        return "not a line of CSV"
-    return "wrong number of fields" if len(rows) == 1 else "not a line of CSV"
+        return "a quote that is not closed" if unclosed else "not a line of CSV"
+    return "wrong number of fields" if whole else "not a line of CSV"
 
 
 def json_fault(value: bytes, columns: Sequence[str] = ()) -> Fault:

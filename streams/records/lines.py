@@ -7,14 +7,14 @@ import math
 import stat
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from errno import EFBIG
 from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, TypeVar, cast
 
 from streams.mesh.compatibility import takes
 from streams.mesh.read_files import note_file
@@ -28,22 +28,55 @@ Text packs to a fifth or a tenth, rarely to a fiftieth.
 """
 
 
+class Readable(Protocol):
+    """A file that is read line by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Return the next line with its end, `size` bytes of it at most; nothing at the end."""
+
+
+T = TypeVar("T")
+Recode = Callable[[BinaryIO], Readable]
+"""Makes UTF-8 of a file in another encoding."""
+
+
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
     """Yield each line that is not blank, as `numbered_lines` does, without its number."""
     return map(itemgetter(1), numbered_lines(path, stdin))
 
 
-def numbered_lines(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(
+    path: str, stdin: BinaryIO | None = None, recode: Recode | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Yield each line with its number from 1 on, without its end and a byte order mark; blank lines are none.
 
     `-` is standard input. Raises OSError, EOFError or zlib.error.
     """
+    yield from _read(_lines, path, stdin, recode)
+
+
+def whole_lines(
+    path: str, stdin: BinaryIO | None = None, recode: Recode | None = None
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its number, its end, and None if it is too long; otherwise as `numbered_lines`."""
+    yield from _read(_whole_lines, path, stdin, recode)
+
+
+def _read(
+    read: Callable[[Readable, float], Iterator[T]], path: str, stdin: BinaryIO | None, recode: Recode | None
+) -> Iterator[T]:
+    recode = recode or _as_it_is
     if path == "-":
-        yield from _lines(stdin or sys.stdin.buffer)
+        yield from read(recode(stdin or sys.stdin.buffer), math.inf)
         return
     with closing(opened(path)) as file:
         most = max(_LEAST, _RATIO * Path(path).stat().st_size) if is_packed(path) else math.inf
-        yield from _lines(file, most)
+        readable = recode(file)
+        yield from read(readable, most)
+
+
+def _as_it_is(file: BinaryIO) -> Readable:
+    return file
 
 
 def is_packed(path: str) -> bool:
@@ -85,7 +118,7 @@ def ordered(
     return lines if take is None else islice(lines, take.offset, None, take.every)
 
 
-def _lines(file: BinaryIO, most: float = math.inf) -> Iterator[tuple[int, bytes]]:
+def _lines(file: Readable, most: float = math.inf) -> Iterator[tuple[int, bytes]]:
     """Yield the lines as `numbered_lines` does; raise OSError once they take more than `most` bytes.
 
     Records that are sorted, shuffled or scored are all in memory, and a byte of a packed file can hold a
@@ -101,10 +134,30 @@ def _lines(file: BinaryIO, most: float = math.inf) -> Iterator[tuple[int, bytes]
                 continue
             text = text.removesuffix(b"\n").removesuffix(b"\r")
         else:
-            while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
-                pass
+            _pass_over(file)
             text = b""
         unpacked += len(text) + _LINE
         if unpacked > most:
             raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
         yield number, text
+
+
+def _whole_lines(file: Readable, most: float = math.inf) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the lines as `whole_lines` does; raise OSError once they take more than `most` bytes."""
+    number = unpacked = 0
+    while line := file.readline(LONGEST_LINE):
+        number += 1
+        unpacked += len(line) + _LINE
+        if unpacked > most:
+            raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
+        if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+            yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
+        else:
+            _pass_over(file)
+            yield number, None
+
+
+def _pass_over(file: Readable) -> None:
+    """Read the rest of a line that is too long."""
+    while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+        pass

@@ -15,13 +15,14 @@ from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
-from streams.records.columns import A_SECOND, FILE
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings, Unit
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultCounts, some_of
+from streams.records.notation import FILE
 from streams.records.shared_records import shared_records
 from streams.records.sources import opened_records
 from streams.records.sparse import LibsvmDecoder, record_of
+from streams.records.times import A_SECOND
 from topology.schedules import CycleSchedule, FixedSchedule, window
 
 # Looks at the first records of a mesh file's files, and says what is allowed there but hardly meant.
@@ -126,7 +127,7 @@ def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     yield from _short(one, record_count, size)
 
 
-_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_UNITS: dict[Unit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _YEARS = 1e8, 1e11
 """Seconds since 1970 from 1973 to 5138: three decades, so of a number one unit at most makes such a time."""
 

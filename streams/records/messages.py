@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
 from streams.mesh.settings.schema import word
-from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_fields
+from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_fields, message_encoding
 from streams.records.faults import Fault, NotARecord
 
 
@@ -23,7 +23,11 @@ class Messages:
         self._nested = tuple(name for name in settings.record.columns if "." in name)
         self._value = settings.value
         self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
-        self._split: Fields = json_fields if settings.columns is None else CsvFields(settings.columns)
+        self._split: Fields = json_fields
+        if settings.columns is not None:
+            dialect = settings.dialect
+            encoding = "utf-8-sig" if dialect is None else message_encoding(dialect)
+            self._split = CsvFields(settings.columns, dialect, encoding)
         self.notation = self._split.notation
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:

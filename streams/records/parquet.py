@@ -12,9 +12,9 @@ from nodes.values import FloatArray
 from streams.mesh.read_files import note_file
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.schema import SchemaSettings
-from streams.records.columns import A_SECOND
 from streams.records.decoder import Columns, JsonFields, SchemaDecoder
 from streams.records.faults import Fault
+from streams.records.times import A_SECOND
 
 T = TypeVar("T")
 

@@ -244,9 +244,13 @@ def _plain(schema: SchemaSettings) -> bool:
     label = schema.label
     return (
         schema.norm is None
+        and schema.missing is None
         and label.positive is None
         and label.classes is None
-        and all(column.number or column.bounds is not None for column in schema.features.values())
+        and all(
+            column.missing is None and (column.number or column.bounds is not None)
+            for column in schema.features.values()
+        )
     )
 
 

@@ -72,6 +72,11 @@ class Decoder(Protocol):
         """Return why a record does not decode: a second look at one for which `decode` gives None."""
 
 
+def longest_record(dimension: int, longest: int | None, learnt: int) -> int:
+    """Return the most bytes of a record: `longest`, or the default of `settings.files.RecordBytes`."""
+    return longest or min(LONGEST_LINE, max(_LEAST, _EACH * max(dimension, learnt)))
+
+
 class TotalDecoder(ABC, Generic[R_co]):
     """The base of all decoders: checks a record's length, and catches what the decoding raises.
 
@@ -81,7 +86,7 @@ class TotalDecoder(ABC, Generic[R_co]):
 
     def __init__(self, dimension: int, longest: int | None = None, learnt: int = 0) -> None:
         self.dimension = dimension
-        self.longest = longest or min(LONGEST_LINE, max(_LEAST, _EACH * max(dimension, learnt)))
+        self.longest = longest_record(dimension, longest, learnt)
 
     def decode(self, value: bytes) -> tuple[R_co, float] | None:
         """Return (features (d,), label), both finite; None for a record without them."""

@@ -1,15 +1,19 @@
 """Opens CSV, JSON lines and Parquet with their schema; errors name the place in the mesh file or model."""
 
+import csv
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
+from pathlib import Path
 from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError, meant
 from streams.mesh.settings.node import FileSettings, FrameSettings
-from streams.records.decoder import CsvFields, Fields, SchemaDecoder, csv_row, json_fields
+from streams.records.csv_records import csv_records, not_encoded
+from streams.records.decoder import USUAL, CsvFields, Fields, SchemaDecoder, json_fields
+from streams.records.faults import csv_options
 from streams.records.lines import numbered_lines
 from streams.records.parquet import (
     NoPyarrow,
@@ -20,6 +24,7 @@ from streams.records.parquet import (
     parquet_lines,
     parquet_row_values,
 )
+from streams.records.record import longest_record
 
 
 class Refuser(Protocol):
@@ -76,6 +81,8 @@ def _numbered(
         rows = rows and settings.record.truth is None and settings.record.timestamp is None
         values, decoder = _parquet(file, settings, path, needed, also, rows=rows)
         return enumerate(values, 1), decoder
+    if settings.kind == "csv":
+        _check_encoding(file, settings, path)
     lines = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
         return lines, _with_header(file, settings, path, _first(lines), needed)
@@ -170,9 +177,11 @@ def _with_header(
 def _header(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], header: bytes | None
 ) -> tuple[str, ...]:
-    columns = None if header is None else csv_row(header)
-    if columns is None:
-        raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
+    try:
+        (columns,) = csv.reader([(header or b"\xff").decode()], **csv_options(settings.dialect or USUAL))
+    except (ValueError, csv.Error):
+        text = "must be a file that starts with a header row"
+        raise file.refuse((*path, "path"), text, settings.path) from None
     return tuple(columns)
 
 
@@ -185,7 +194,7 @@ def _of_columns(
     needed: Iterable[str] | None,
 ) -> SchemaDecoder:
     _check_columns(file, settings, path, columns, where, needed)
-    return _decoder(file, settings, CsvFields(columns), columns)
+    return _decoder(file, settings, CsvFields(columns, settings.dialect), columns)
 
 
 def _check_columns(
@@ -211,10 +220,37 @@ def _decoder(
     return SchemaDecoder(settings.record, fields, settings.max_record_bytes, file.dimension, columns)
 
 
+def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> None:
+    """Raise MeshFileError if a regular file is not in its encoding. All of it is read, before any record.
+
+    In a pipe a record that is not is an unreadable one.
+    """
+    name, encoding = settings.path or "-", (settings.dialect or USUAL).encoding
+    if not Path(name).is_file():
+        return
+    with readable(file, name, path):
+        place = not_encoded(name, encoding)
+    if place is not None:
+        text = f"line {place.line:,}, at byte {place.byte:,} of the file, is not {encoding}"
+        mended = "must be in the encoding that its dialect names (mirrormesh check proposes one)"
+        raise file.refuse((*path, "path"), f"{text}: {mended}", name)
+
+
 def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[tuple[int, bytes]]:
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
-    return guarded(file, settings.path, path)
+    if settings.kind != "csv" or settings.dialect is None:
+        return guarded(file, settings.path, path)
+    return _csv_lines(file, settings, settings.path, path)
+
+
+def _csv_lines(
+    file: Refuser, settings: FileSettings, name: str, path: tuple[str, ...]
+) -> Iterator[tuple[int, bytes]]:
+    columns = None if settings.columns is None else len(settings.columns)
+    longest = longest_record(settings.record.width, settings.max_record_bytes, file.dimension)
+    with readable(file, name, path):
+        yield from csv_records(name, settings.dialect, columns, longest)
 
 
 def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[tuple[int, bytes]]:

@@ -8,11 +8,14 @@ import stat
 import zlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 
 from streams.mesh.compatibility import part_of
+from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
+from streams.records.csv_records import csv_records
 from streams.records.lines import is_packed, opened
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_rows
 
@@ -59,6 +62,9 @@ def has_header_alone(source: object) -> bool:
     with suppress(OSError, EOFError, zlib.error, NoPyarrow, NotParquet):
         if source.kind == "parquet":
             return parquet_rows(source.path) == 0
+        if source.kind == "csv" and source.columns is None and source.dialect is not None:
+            with closing(csv_records(source.path, source.dialect, None, LONGEST_LINE)) as records:
+                return len(list(islice(records, 2))) == 1
         if source.kind == "csv" and source.columns is None:
             with opened(source.path) as file:
                 return file.readline(_PIECE).endswith(b"\n") and not file.read(1)

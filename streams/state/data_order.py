@@ -24,7 +24,7 @@ from streams.state.folder import JournalError, StateFolder, place_of, write_priv
 from streams.state.journal_reader import JournalReader
 
 _FORMAT = "mirrormesh order 1"
-_SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
+_SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "dialect", "shuffle", "take")
 _AGAIN = "some records would be learnt from twice"
 
 

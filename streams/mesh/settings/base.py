@@ -63,31 +63,41 @@ class Choice(Settings):
     """The words that need no setting."""
     either: ClassVar[tuple[str, ...]] = ()
     """Those of them that may have one."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Keys that may stand beside the one that is chosen."""
 
     @model_validator(mode="before")
     @classmethod
     def _one(cls, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        names = [field.alias or name for name, field in cls.model_fields.items()]
+        names = [
+            key for name, field in cls.model_fields.items() if (key := field.alias or name) not in cls.beside
+        ]
         settable = [f"{{{name}: ...}}" for name in names if name not in cls.words or name in cls.either]
         allowed = f"must be one of {', '.join([*cls.words, *settable])}"
         if isinstance(value, str) and value in cls.words:
             return {value: True}
-        allowed += meant([*cls.words, *names], next(iter(value), None) if isinstance(value, dict) else value)
+        chosen = (
+            {key: value[key] for key in value if key not in cls.beside} if isinstance(value, Mapping) else {}
+        )
+        allowed += meant(
+            [*cls.words, *names], next(iter(chosen), None) if isinstance(value, Mapping) else value
+        )
         if not isinstance(value, Mapping):
             raise refusal(allowed)
-        word, setting = next(iter(value.items()), (None, None))
+        word, setting = next(iter(chosen.items()), (None, None))
         as_word = word in cls.words and not (word in cls.either and isinstance(setting, Mapping | Settings))
-        if len(value) != 1 or word not in names or (as_word and setting is not True):
+        if len(chosen) != 1 or word not in names or (as_word and setting is not True):
             raise refusal(allowed)
         return value
 
     @property
     def name(self) -> str:
         """The chosen word."""
-        (chosen,) = self.model_fields_set
-        return type(self).model_fields[chosen].alias or chosen
+        fields = type(self).model_fields
+        (chosen,) = {fields[name].alias or name for name in self.model_fields_set}.difference(self.beside)
+        return chosen
 
 
 def tagged(key: str, *allowed: str) -> BeforeValidator:

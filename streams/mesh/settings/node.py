@@ -1,5 +1,6 @@
 """One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -14,6 +15,7 @@ from streams.mesh.settings.base import (
     Count,
     Positive,
     Settings,
+    absent,
     address_text,
     refusal,
     tagged,
@@ -24,6 +26,71 @@ from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SchemaSett
 
 LIVENESS = 30.0
 """Seconds for which a process's loops may stand still, unless its owner says otherwise."""
+
+
+_NO_TEXT = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
+THOUSANDS = frozenset(".,' \u2019\xa0\u202f")
+"""What may stand between groups of three digits; the last two are spaces at which no line breaks."""
+
+
+def _one_character(value: Any) -> Any:
+    if not isinstance(value, str) or len(value) != 1 or value.isalnum() or value in '\r\n\0\ufeff"':
+        raise refusal("must be one character, no letter, digit, quote or end of a line")
+    return value
+
+
+def _encoding(value: Any) -> Any:
+    allowed = "must be the name of an encoding, such as utf-8, utf-16, latin-1 or cp1252"
+    try:
+        codec = codecs.lookup(value)
+    except (LookupError, TypeError, ValueError):
+        raise refusal(allowed) from None
+    # Base64 and their like are codecs too, and make no text of bytes
+    if not codec._is_text_encoding or codec.name in _NO_TEXT:  # noqa: SLF001 # no other way to ask
+        raise refusal(allowed)
+    return value
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether that is a name of UTF-8."""
+    return codecs.lookup(encoding).name in {"utf-8", "utf-8-sig"}
+
+
+class DialectSettings(Settings):
+    """How a CSV file spells its records. Nothing is found out while records are read; `check` proposes it."""
+
+    delimiter: Annotated[str, BeforeValidator(_one_character)] = ","
+    """The character between values, such as ; or | or "\\t"."""
+    quote: Literal['"', "'", "none"] = '"'
+    """The character around values that hold a delimiter, twice where a value holds it itself. `none`: such
+    characters are part of the value."""
+    decimal: Literal[".", ","] = "."
+    """The mark before a number's decimals."""
+    thousands: str | None = None
+    """The mark between groups of three digits: a dot, a comma, an apostrophe or a space. Not given: a number
+    with one is none."""
+    encoding: Annotated[str, BeforeValidator(_encoding)] = "utf-8"
+    """The encoding. A byte order mark may stand before it. Records on a node's data topic are UTF-8."""
+    line_breaks: bool = False
+    """Values in quotes may hold line breaks, and then the content of lines decides where records lie. Not
+    for messages, each of which is one record."""
+
+    @model_validator(mode="after")
+    def _marks_apart(self) -> Self:
+        if self.thousands is not None and self.thousands not in THOUSANDS:
+            raise refusal("must be one of . , ' \u2019 or a space", "thousands")
+        if self.thousands == self.decimal:
+            raise refusal(f"{self.decimal} is the decimal mark: must be another", "thousands")
+        if self.delimiter == self.quote:
+            raise refusal("is the quote: must be another character", "delimiter")
+        if self.line_breaks and self.quote == "none":
+            raise refusal(
+                "values hold line breaks within quotes, and there are none: must be false", "line_breaks"
+            )
+        return self
+
+
+Dialect = Annotated[DialectSettings | None, Field(exclude_if=absent)]
 
 
 class FileSettings(Settings):
@@ -37,6 +104,9 @@ class FileSettings(Settings):
     """The schema of the columns: a mapping, or the path of a YAML file that holds it."""
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """The names of the columns of a CSV file without a header row. Not given: the first row names them."""
+    dialect: Dialect = None
+    """How a CSV file spells its records. Not given: with commas, quotes around values that hold one, decimal
+    points, in UTF-8, and each line is a record."""
     take: TakeSettings | None = None
     """The records to take. Not given: all."""
     shuffle: bool = False
@@ -47,8 +117,9 @@ class FileSettings(Settings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.columns is not None and self.kind != "csv":
-            raise refusal("goes with kind csv", "columns")
+        for key in ("columns", "dialect"):
+            if self.kind != "csv" and getattr(self, key) is not None:
+                raise refusal("goes with kind csv", key)
         if self.path == "-" and self.kind == "parquet":
             raise refusal("must be the path of a Parquet file, not standard input", "path")
         repeated = [name for k, name in enumerate(self.columns or ()) if name in (self.columns or ())[:k]]
@@ -138,6 +209,8 @@ class TopicSettings(Settings):
     `customer.country`, is that of a field within a field, unless the record has a field of just that name."""
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """The names of the columns of CSV lines. Not given: messages are JSON."""
+    dialect: Dialect = None
+    """How CSV lines spell records, as for files. Not given: as for files."""
     value: FieldPath | None = None
     """The field that holds the record, as `payload.after` does in a change stream. Not given: the message is
     the record."""
@@ -155,6 +228,12 @@ class TopicSettings(Settings):
         if (self.format == "csv") != (self.columns is not None):
             missing = "missing: format csv needs the names of the columns"
             raise refusal(missing if self.columns is None else "goes with format csv", "columns")
+        if self.format != "csv" and self.dialect is not None:
+            raise refusal("goes with format csv", "dialect")
+        if self.dialect is not None and self.dialect.line_breaks:
+            raise refusal(
+                "a message is one record, whatever it holds: must be false", "dialect", "line_breaks"
+            )
         for key in ("value", "where"):
             if self.format == "csv" and getattr(self, key) is not None:
                 raise refusal("goes with format json: a CSV line has no fields within fields", key)

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from streams.mesh.errors import meant
-from streams.mesh.settings.base import Choice, Count, Positive, Settings, Vector, listed, refusal
+from streams.mesh.settings.base import Choice, Count, Positive, Settings, Vector, absent, listed, refusal
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 
 # Settings of one column: how its value becomes features.
@@ -122,12 +122,89 @@ def _zone(value: Any) -> Any:
 
 
 Zone = Annotated[str | None, BeforeValidator(_zone)]
+Unit = Literal["s", "ms", "us", "ns"]
+DIRECTIVES = "YymdbBHIMSfpz%"
+"""What may follow a % in a time's format, with the meaning that it has in C and Python."""
+_DIRECTIVE = re.compile("%(.?)", re.DOTALL)
+_TIME_KEYS = ("format", "zone", "unit")
+_DATE = ({"Y", "y"}, {"m", "b", "B"}, {"d"})
+"""A format has one of each."""
+
+
+def _format(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise refusal("must be text, such as '%d.%m.%Y %H:%M'")
+    letters = [letter for letter in _DIRECTIVE.findall(value) if letter != "%"]
+    unknown = next((letter for letter in letters if not letter or letter not in DIRECTIVES), None)
+    if unknown is not None:
+        allowed = " ".join(f"%{letter}" for letter in DIRECTIVES)
+        raise refusal(f"%{unknown} is not known: must be made of {allowed} and other characters")
+    repeated = first_repeated(tuple(letters))
+    if repeated is not None:
+        raise refusal(f"%{repeated} stands there twice: must be there once")
+    if any(len(choices.intersection(letters)) != 1 for choices in _DATE):
+        raise refusal("must have a year (%Y or %y), a month (%m, %b or %B) and a day (%d), each once")
+    if ("I" in letters) != ("p" in letters) or {"I", "H"} <= set(letters):
+        raise refusal("must have hours of a day (%H), or of its half with its name (%I and %p)")
+    return value
+
+
+TimeFormat = Annotated[str | None, BeforeValidator(_format)]
+
+
+def check_time(unit: str, form: str | None, zone: str | None) -> None:
+    """Refuse settings of a time that do not go together."""
+    if form is not None and unit != "s":
+        raise refusal("goes with times that are numbers, and with format they are text", "unit")
+    if form is not None and ("z" in _DIRECTIVE.findall(form)) == (zone is not None):
+        missing = "missing: times of a format without %z need the time zone that they are of"
+        raise refusal(
+            missing if zone is None else "goes with times that have none, and format has %z", "zone"
+        )
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return type(value) in {int, float} and math.isfinite(float(cast("float", value)))
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+_SUBSTITUTES = ("refuse", "indicator", "category")
+
+
+def _substitute(value: Any) -> Any:
+    if value in _SUBSTITUTES or _is_finite(value):
+        return value if isinstance(value, str) else float(value)
+    raise refusal(f"must be a number, or one of {', '.join(_SUBSTITUTES)}{meant(_SUBSTITUTES, value)}")
+
+
+class MissingSettings(Settings):
+    """What a missing value counts as: one that is not there, null, NaN, without a visible character, or
+    one of `texts`.
+    """
+
+    as_: Annotated[str | float, BeforeValidator(_substitute)] = Field(alias="as")
+    """`refuse`: the record is unreadable. A number: that number; of words and times 0 alone, by which all
+    features are 0. `indicator`: the features are 0, and one more, which each record has, is 1. `category`, of
+    `categories` and `hashed`: a category of its own, for `categories` one feature more."""
+    texts: Words | None = None
+    """The texts that stand for a missing value. Not given: `missing` of the schema, or else NA, N/A, #N/A,
+    n/a, <NA>, NaN, nan, null, NULL and None. What is listed among `categories` is never missing."""
+
+
+def _as_missing(value: Any) -> Any:
+    return {"as": value} if value == "refuse" else value
+
+
+Missing = Annotated[MissingSettings | None, BeforeValidator(_as_missing)]
 
 
 class ColumnSettings(Choice):
     """How a column's value becomes features. Nothing is fitted to records: all bounds are given."""
 
     words: ClassVar[tuple[str, ...]] = ("number",)
+    beside: ClassVar[tuple[str, ...]] = ("missing", "format", "zone", "unit")
 
     number: bool = False
     """The number itself: one feature."""
@@ -149,6 +226,15 @@ class ColumnSettings(Choice):
     of the schema names, what that says."""
     weekday: Zone = None
     """A time zone, as for `hour`: 7 features, Monday first, of which that of the time's day there is 1."""
+    missing: Missing = Field(default=None, exclude_if=absent)
+    """What a missing value counts as. Not given: `refuse`, by which the record is unreadable."""
+    format: TimeFormat = Field(default=None, exclude_if=absent)
+    """How a text of an `hour` or `weekday` spells a time, as `format` of a timestamp. Not given: ISO 8601."""
+    zone: Zone = Field(default=None, exclude_if=absent)
+    """The time zone of texts of an `hour` or `weekday` without one, as `zone` of a timestamp. Not given: they
+    are no times."""
+    unit: Unit = Field(default="s", exclude_if=lambda unit: unit == "s")
+    """What a number of an `hour` or `weekday` counts since 1970, as `unit` of a timestamp."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -157,9 +243,43 @@ class ColumnSettings(Choice):
             raise refusal(f"{repeated} is named twice: every category once", "categories")
         return self
 
+    @model_validator(mode="after")
+    def _of_times(self) -> Self:
+        time_keys = self.model_fields_set.intersection(_TIME_KEYS)
+        if time_keys and not self.timed:
+            raise refusal("goes with hour and weekday", min(time_keys))
+        check_time(self.unit, self.format, self.zone)
+        return self
+
+    @model_validator(mode="after")
+    def _missing_fits(self) -> Self:
+        substitute = "refuse" if self.missing is None else self.missing.as_
+        worded = self.categories is not None or self.hashed is not None
+        if substitute == "category" and not worded:
+            raise refusal("category goes with categories and hashed: must be indicator", "missing", "as")
+        if not isinstance(substitute, str) and substitute != 0 and (worded or self.timed):
+            raise refusal("must be 0, indicator or refuse, as this is no number", "missing", "as")
+        return self
+
+    @property
+    def timed(self) -> bool:
+        """Whether the values are times."""
+        return self.hour is not None or self.weekday is not None
+
     @property
     def width(self) -> int:
         """The number of the column's features."""
+        return self.value_width + self.marks_missing
+
+    @property
+    def marks_missing(self) -> bool:
+        """Whether one feature more says that the value is missing."""
+        substitute = None if self.missing is None else self.missing.as_
+        return substitute == "indicator" or (substitute == "category" and self.categories is not None)
+
+    @property
+    def value_width(self) -> int:
+        """The number of features that the value itself becomes."""
         if self.categories is not None:
             return len(self.categories)
         if self.buckets is not None:
@@ -221,8 +341,20 @@ class TimestampSettings(Settings):
 
     column: str
     """The column. It may be a feature too."""
-    unit: Literal["s", "ms", "us", "ns"] = "s"
+    unit: Unit = "s"
     """What a number counts since 1970: seconds, or thousandths, millionths or billionths of one."""
+    format: TimeFormat = Field(default=None, exclude_if=absent)
+    """How a text spells a time: `"%d.%m.%Y %H:%M"`, with what these letters mean in C and Python, months in
+    English. Not given: ISO 8601."""
+    zone: Zone = Field(default=None, exclude_if=absent)
+    """The time zone of texts without one, by its IANA name. Where clocks are put back and a time is there
+    twice, it is the first of the two; where they are put forward and it is not there, it is as much later.
+    Not given: such a text is no time."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        check_time(self.unit, self.format, self.zone)
+        return self
 
     @model_serializer(mode="wrap")
     def _column_alone(self, whole: SerializerFunctionWrapHandler) -> Any:
@@ -249,6 +381,9 @@ class SchemaSettings(Settings):
     """The column of a record's time, which slots by time and `feed --timestamps` need: seconds since 1970,
     or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. A mapping says how else it is read. Not given:
     records have no times."""
+    missing: Words | None = Field(default=None, exclude_if=absent)
+    """The texts that stand for a missing value in every column, the label's too. Not given: those named at
+    `missing` of a column, where a column has it."""
     truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
     metrics only, never learnt from. Not given: records do not say."""
@@ -257,6 +392,14 @@ class SchemaSettings(Settings):
     def _label_apart(self) -> Self:
         if self.label.column in self.features:
             raise refusal("the label must not be one of the features", "label", "column")
+        return self
+
+    @model_validator(mode="after")
+    def _times_in_one_place(self) -> Self:
+        stamp = None if self.timestamp is None else self.features.get(self.timestamp.column)
+        keys = set[str]() if stamp is None else stamp.model_fields_set.intersection(_TIME_KEYS)
+        if keys and self.timestamp is not None:
+            raise refusal("must be given in timestamp alone", "features", self.timestamp.column, min(keys))
         return self
 
     @model_validator(mode="after")

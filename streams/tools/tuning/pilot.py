@@ -84,14 +84,15 @@ def made_up_by(schema: SchemaSettings, labels: str, seed: int, records: int = 20
 
 
 def _column(settings: ColumnSettings, records: int, random: np.random.Generator) -> FloatArray:
+    width, values = settings.value_width, np.zeros((records, settings.width))
     if settings.number:
-        return random.standard_normal((records, 1))
-    if settings.width == 1 and settings.categories is None:
-        return random.random((records, 1))
-    kinds = settings.width + int(settings.categories is not None)
-    one_hot = np.zeros((records, kinds))
-    one_hot[np.arange(records), random.integers(kinds, size=records)] = 1.0
-    return one_hot[:, : settings.width]
+        values[:, 0] = random.standard_normal(records)
+    elif width == 1 and settings.categories is None:
+        values[:, 0] = random.random(records)
+    else:
+        chosen = random.integers(width + int(settings.categories is not None), size=records)
+        values[np.flatnonzero(chosen < width), chosen[chosen < width]] = 1.0
+    return values  # none is missing
 
 
 def _labels(values: FloatArray, labels: str, random: np.random.Generator) -> FloatArray:

@@ -30,7 +30,7 @@ BAD_CSV = {
     b"1,a,,1": "fraud: empty",
     b"1,5,a,ok,1": "wrong number of fields",
     b"1,a": "wrong number of fields",
-    b'1,"a,ok,1': "not a line of CSV",
+    b'1,"a,ok,1': "a quote that is not closed",
     b"1,\xe9,ok,1": "not UTF-8",
     b"1,a,ok," + b"9" * 20_000: "longer than 16,384 bytes, the source's max_record_bytes",
     b"": "empty, or longer than a record may be",

@@ -370,6 +370,14 @@ def of_lines(request, tmp_path_factory):
     return kind, files
 
 
+def is_utf8(line):
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def check_lines(of_lines, hostile, places):
     kind, files = of_lines
     usual = [usual_line(kind, k) for k in range(ROWS)]
@@ -381,6 +389,12 @@ def check_lines(of_lines, hostile, places):
             write_lines(
                 path, kind, [*usual[:place], hostile, *usual[place + 1 :]], ended=len(hostile) % 2 == 0
             )
+            if kind == "csv" and not is_utf8(hostile):
+                with pytest.raises(
+                    MeshFileError, match=rf"line {place + 2}, at byte [0-9,]+ of the file, is not"
+                ):
+                    seen(file)
+                continue
             records = seen(file)
             if not hostile.strip() or (kind == "libsvm" and hostile.lstrip().startswith(b"#")):
                 records.insert(place, None)  # a line without a record

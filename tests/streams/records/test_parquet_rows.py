@@ -82,12 +82,14 @@ def tables(draw):
             values = st.just(draw(values))  # so that whole slots are ordinary
         values = values | st.none() if draw(st.sampled_from([False, False, True])) else values
         columns[name] = column(kind, draw(st.lists(values, min_size=size, max_size=size)))
+    kinds = {name: {"number": True} if name == "plain" else FEATURES[name] for name in names}
+    missing = draw(st.sampled_from([{}, {}, {"as": 0}, {"as": "indicator"}, {"as": 0, "texts": [1, 3, "a"]}]))
     tree = {
-        "features": {name: FEATURES[name] for name in names},
+        "features": {name: kind | ({"missing": missing} if missing else {}) for name, kind in kinds.items()},
         "label": LABELS[draw(st.sampled_from(sorted(LABELS)))],
         "intercept": draw(st.booleans()),
         "norm": draw(st.sampled_from([None, 1.0])),
-    }
+    } | draw(st.sampled_from([{}, {"missing": ["3", "no", 9007199254740993]}]))
     return pa.table(columns), SchemaSettings.model_validate(tree)
 
 

@@ -23,6 +23,7 @@ from streams.mesh.file import MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import (
+    DialectSettings,
     FileSettings,
     LocalisationSettings,
     OutlierSettings,
@@ -35,6 +36,7 @@ from streams.mesh.settings.schema import (
     CsrSettings,
     LabelSettings,
     LibsvmSettings,
+    MissingSettings,
     SchemaSettings,
     SparseLabelSettings,
     TimestampSettings,
@@ -90,6 +92,7 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "path": ["rows", "rows.gz", "-"],
         "schema": [],  # below
         "columns": [None, list(GIVEN)],
+        "dialect": [],  # below
         "take": [],
         "shuffle": [False, True],
         "max_record_bytes": [None, 1, 50, 1 << 20],
@@ -101,9 +104,24 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "intercept": [False, True],
         "norm": [None, 0.5],
         "timestamp": ["at", {"column": "at", "unit": "s"}],
+        "missing": [None, ["3", "n"]],
         "truth": [None, True],
     },
-    TimestampSettings: {"column": ["at"], "unit": ["s"]},
+    TimestampSettings: {
+        "column": ["at"],
+        "unit": ["s"],
+        "format": [None],  # records of another time are tried in test_times.py
+        "zone": [None, "Europe/Berlin"],
+    },
+    DialectSettings: {
+        "delimiter": [",", ";"],
+        "quote": ['"', "'", "none"],
+        "decimal": [".", ","],
+        "thousands": [None, "'"],
+        "encoding": ["utf-8", "latin-1", "utf-16"],
+        "line_breaks": [False],  # content decides where records lie: test_csv_records.py
+    },
+    MissingSettings: {"as": [0, "indicator"], "texts": [None, ["5"]]},
     LabelSettings: {
         "column": ["label"],
         "positive": [None, "1", ["1", "3"]],
@@ -119,6 +137,10 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "hashed": [3],
         "hour": ["UTC"],
         "weekday": ["Europe/Berlin"],
+        "missing": [],
+        "format": [],
+        "zone": [],
+        "unit": [],
     },
     LibsvmSettings: {
         "kind": ["libsvm"],
@@ -198,10 +220,23 @@ def test_every_setting_of_every_source_is_tried():
 
 def columns() -> list[Any]:
     """Every way in which a column becomes features."""
+    ways = {name: values for name, values in VALUES[ColumnSettings].items() if values}
     return [
         "number",
-        *({name: value} for name, (value,) in VALUES[ColumnSettings].items() if name != "number"),
+        *({name: value} for name, (value,) in ways.items() if name != "number"),
+        *(
+            {name: value, "missing": {"as": substitute} | more}
+            for name, (value,) in ways.items()
+            for substitute in VALUES[MissingSettings]["as"]
+            for more in ({}, {"texts": VALUES[MissingSettings]["texts"][1]})
+        ),
     ]
+
+
+def dialects() -> list[dict[str, Any]]:
+    """Every setting of a dialect. A decimal comma goes with another delimiter, as no value is in quotes."""
+    tries = [{key: value} for key, values in VALUES[DialectSettings].items() for value in values]
+    return [one | ({"delimiter": ";"} if one.get("decimal") == "," else {}) for one in tries]
 
 
 def labels() -> list[dict[str, Any]]:
@@ -224,10 +259,13 @@ def sources() -> list[dict[str, Any]]:
         others = [{key: value} for key in ("path", "max_record_bytes", "shuffle") for value in tries[key][1:]]
         others += [{"take": take} for take in TAKES[1:]]
         others += [{"columns": value} for value in tries["columns"][1:] if kind == "csv"]
+        others += [{"dialect": dialect} for dialect in dialects() if kind == "csv"]
         inner = [{"features": {"x": column}} for column in columns()] + [
             {"label": label} for label in labels()
         ]
-        inner += [{key: value} for key in ("intercept", "norm", "truth") for value in schema[key][1:]]
+        inner += [
+            {key: value} for key in ("intercept", "norm", "truth", "missing") for value in schema[key][1:]
+        ]
         inner += [{"features": {"x": "number", "at": {"bounds": [0, 200]}}}]
         others += [{"schema": SCHEMA | one} for one in inner]
         unread = {"path": "-"}, {"path": "rows.gz"}
@@ -240,7 +278,8 @@ def tree_of(source: dict[str, Any], test: dict[str, Any] | None = None) -> dict[
     source = json.loads(json.dumps(source))
     label, features = source["schema"]["label"], source["schema"]["features"]
     widths = {"hour": 24, "weekday": 7, "hashed": 3, "buckets": 3, "categories": 3}
-    width = sum(1 if column == "number" else widths.get(*column, 1) for column in features.values())
+    width = sum(widths.get(next(iter(column)), 1) for column in features.values())
+    width += sum("indicator" in str(column) for column in features.values())
     width += source["schema"].get("intercept", False)
     loss = {"softmax": 2} if "classes" in label else "hinge" if "positive" in label else "squared"
     dimension = 2 * width if loss == {"softmax": 2} else width
@@ -269,11 +308,14 @@ def write(folder, source, rows) -> bytes:
         write_parquet(path, {name: [one[name] for one in fields] for name in GIVEN}, kinds)
         return path.read_bytes()
     if kind == "csv":
-        lines = [",".join("" if one[name] is None else str(one[name]) for name in GIVEN) for one in fields]
-        lines = lines if source.get("columns") else [",".join(GIVEN), *lines]
+        dialect = source.get("dialect") or {}
+        between, point = dialect.get("delimiter", ","), dialect.get("decimal", ".")
+        texts = [["" if one[name] is None else str(one[name]) for name in GIVEN] for one in fields]
+        lines = [between.join(GIVEN)] if not source.get("columns") else []
+        lines += [between.join(text.replace(".", point) for text in one) for one in texts]
     else:
-        lines = [json.dumps(one) for one in fields]
-    content = "".join(f"{line}\n" for line in lines).encode()
+        dialect, lines = {}, [json.dumps(one) for one in fields]
+    content = "".join(f"{line}\n" for line in lines).encode(dialect.get("encoding", "utf-8"))
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return content
 
@@ -364,8 +406,11 @@ def any_source(draw):
         "features": {"x": draw(st.sampled_from(columns()))},
         "label": draw(st.sampled_from(labels())),
     }
-    schema |= {key: draw(st.sampled_from(VALUES[SchemaSettings][key])) for key in ("intercept", "norm")}
+    schema |= {
+        key: draw(st.sampled_from(VALUES[SchemaSettings][key])) for key in ("intercept", "norm", "missing")
+    }
     given = {key: draw(st.sampled_from(tries[key])) for key in ("path", "max_record_bytes", "columns")}
+    given["dialect"] = draw(st.sampled_from(dialects())) if kind == "csv" else None
     given["take"] = draw(st.sampled_from(TAKES))
     given |= {} if kind == "csv" else {"columns": None}
     given |= {} if kind != "parquet" else {"path": "rows"}

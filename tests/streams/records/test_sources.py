@@ -109,7 +109,10 @@ def test_held_out_records_are_decoded_at_once(tmp_path):
     [
         (None, "nodes.a.source.path: {path}: cannot be read: No such file or directory"),
         (b"", "nodes.a.source.path: {path}: must be a file that starts with a header row"),
-        (b"\xff\n1\n", "nodes.a.source.path: {path}: must be a file that starts with a header row"),
+        (
+            b"\xff\n1\n",
+            "nodes.a.source.path: {path}: line 1, at byte 0 of the file, is not utf-8: must be in ",
+        ),
         (b"x,z,label,at\n", 'nodes.a.source.schema: "y": not in the header of {path}, which is '),
         (b"x, y\n", 'nodes.a.source.schema: "y": not in the header of {path}, which is "x", " y"'),
         (b"x,y,label,at,x\n", 'nodes.a.source.schema: "x": twice in the header of {path}, which is '),

@@ -1,0 +1,116 @@
+"""Says how a format spells a number as text, and which texts stand for a value that is missing.
+
+The one reader of values: whatever the format, text becomes a number here, by the format's grammar, and not by
+Python's, to which 1_0 is ten and digits of all scripts are digits.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from nodes.values import FloatArray
+from streams.mesh.settings.schema import word
+
+_TYPES = frozenset((int, float, str))
+
+
+class Notation(NamedTuple):
+    """How a format spells a number as text. A number that is none of text is one in every format."""
+
+    grammar: re.Pattern[str]
+    plain: re.Pattern[str] | None = None
+    """Finds a character that the grammar has not: text without one is what Python reads as a number."""
+    marks: Mapping[int, str | None] = {}
+    """What is left of a number's marks for Python to read it: a point of its decimal comma."""
+
+    def number(self, value: object) -> float | None:
+        """Return the finite number that `value` is or spells; None otherwise."""
+        if isinstance(value, str):
+            if self.grammar.fullmatch(value) is None:
+                return None
+            value = value.translate(self.marks) if self.marks else value
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        try:
+            parsed = float(value)
+        except OverflowError:  # a whole number beyond all floats
+            return None
+        return parsed if math.isfinite(parsed) else None
+
+    def numbers(self, values: Sequence[object] | FloatArray) -> FloatArray | None:
+        """Return what `number` reads, (n,); None, or ValueError, if it reads none of a value."""
+        if isinstance(values, np.ndarray):
+            return values if np.isfinite(values).all() else None
+        types = set(map(type, values))
+        if not types <= _TYPES:
+            return None
+        if str not in types:
+            parsed = np.fromiter(cast("Sequence[float]", values), np.float64, len(values))
+        else:
+            texts = [value for value in values if type(value) is str]
+            if self.plain is None:
+                if not all(map(self.grammar.fullmatch, texts)):
+                    return None
+            elif self.plain.search("".join(texts)) is not None:
+                return None
+            if self.marks:
+                values = [
+                    value.translate(self.marks) if isinstance(value, str) else value for value in values
+                ]
+            parsed = np.fromiter(map(float, cast("Sequence[float | str]", values)), np.float64, len(values))
+        return parsed if np.isfinite(parsed).all() else None
+
+
+FILE = Notation(
+    re.compile(r"[ \t]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[ \t]*"),
+    re.compile(r"[^-+0-9.eE \t]"),
+)
+"""Numbers in CSV and libsvm."""
+JSON = Notation(re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"))
+"""Numbers as text in JSON, and so in Parquet: as JSON spells those that are no text."""
+
+
+def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
+    """Return how numbers stand in CSV with these marks, of decimals and of groups of three digits."""
+    if (decimal, thousands) == (".", None):
+        return FILE
+    point, whole = re.escape(decimal), "[0-9]+"
+    if thousands is not None:
+        whole = f"(?:[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
+    grammar = rf"[ \t]*[-+]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][-+]?[0-9]+)?[ \t]*"
+    marks: dict[int, str | None] = {ord(decimal): "."}
+    if thousands is not None:
+        # Python would read 1,2,3 as 123, so the grammar must see each
+        return Notation(re.compile(grammar), None, marks | {ord(thousands): None})
+    return Notation(re.compile(grammar), re.compile(rf"[^-+0-9{point}eE \t]"), marks)
+
+
+_ABSENT = re.compile(r"\s*(?:<NA>|#?N/?A|n/a|-?na[nN]|-?Na[nN]|NAN|[Nn]ull|NULL|None)\s*")
+"""Texts that stand for a missing value, as data frames, R and databases write it."""
+
+
+def is_empty(value: object) -> bool:
+    """Return whether a record holds nothing there: null, NaN, or text without a character that is seen."""
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def is_missing_label(value: object) -> bool:
+    """Return whether a value stands for a label that is not known, unless the schema lists it as one."""
+    return is_empty(value) or (isinstance(value, str) and _ABSENT.fullmatch(value) is not None)
+
+
+def is_missing(absent: frozenset[str] | None, listed: frozenset[str], value: object) -> bool:
+    """Return whether a value is missing: empty, or one of the words `absent` (None: the usual ones).
+
+    One that is `listed`, as a category or a label, is not.
+    """
+    if listed and word(value) in listed:
+        return False
+    if absent is None:
+        return is_missing_label(value)
+    return is_empty(value) or word(value.strip() if isinstance(value, str) else value) in absent
