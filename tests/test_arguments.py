@@ -13,7 +13,7 @@ FILE = mirrormesh.load(str(mirrormesh.example_mesh("tracking.yaml")))
 OUTCOME = mirrormesh.run(FILE, rounds=np.int64(2), seed=1)
 LENDING = mirrormesh.example_mesh("lending.yaml")
 NODE = next(iter(FILE.mesh.nodes))
-NO_PATHS = (None, 3, b"a", "", ["a.yaml"], True, "a\0b")
+NO_PATHS = (None, 3, b"a", "", ["a.yaml"], True)
 NO_FILES = ("mesh.yaml", Path("mesh.yaml"), None, 3)
 
 WRONG = {

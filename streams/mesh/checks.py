@@ -13,12 +13,12 @@ from streams.mesh.algorithm import check_place, constraint, loss, mirror_map
 from streams.mesh.compatibility import (
     Fitted,
     by_time,
+    feature_problems,
     label_problems,
     loss_at,
     part_of,
     sparse_problems,
     untimed_problems,
-    width_problems,
 )
 from streams.mesh.errors import ABSENT, Problem, one_of, problems
 from streams.mesh.mesh import Mesh
@@ -184,7 +184,7 @@ def _schema_problems(
 ) -> list[Problem]:
     wrong = []
     schema, path, has_times = source.record, (*path, "schema"), isinstance(source, TopicSettings)
-    wrong += width_problems(file, path, mesh, schema.width)
+    wrong += feature_problems(file, path, mesh, schema)
     wrong += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"

@@ -1,16 +1,24 @@
 """Checks that sources fit the mesh, and each other: features and labels, and parts that share no record."""
 
+import json
 from hashlib import blake2b
+from itertools import zip_longest
 from math import gcd
 from typing import NamedTuple
 
-from streams.mesh.errors import Problem
+from streams.mesh.errors import Problem, elided
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, SourceSettings, TopicSettings
-from streams.mesh.settings.schema import CsrSettings, LabelSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.schema import (
+    CsrSettings,
+    LabelSettings,
+    LibsvmSettings,
+    SchemaSettings,
+    SparseSettings,
+)
 
 # Checks that a source's features and labels fit the mesh.
 
@@ -45,11 +53,41 @@ def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -
         text = f"makes {width} features: the loss must see {needed} coordinates of the state, not {dimension}"
         return [Problem(file, path, text)]
     if loss.softmax is None:
-        text = f"makes {width} features: must be {dimension}, the dimension of the mesh"
-        return [Problem(file, path, text)]
+        text = f"must be {dimension}, the dimension of the mesh (mesh.dimension, if that should be {width})"
+        return [Problem(file, path, f"makes {width} features: {text}")]
     whole = f"{loss.softmax} classes of {width} features ({'.'.join(path)})"
     text = f"must be {loss.softmax * width}: {whole}"
     return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
+
+
+def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: SchemaSettings) -> list[Problem]:
+    """Return the mistake of a schema whose features are not those that all share, or of their number."""
+    shared = mesh.features
+    if shared is None:
+        return width_problems(file, path, mesh, schema.width)
+    places = zip_longest(schema.recipe, shared.recipe)
+    odd = next((place for place in places if place[0] != place[1]), None)
+    if odd is not None:
+        actual, needed = map(_spelt, odd)
+        text = f"{actual} where mesh.features have {needed}: must make the same features, in their order"
+        return [Problem(file, (*path, "features"), text)]
+    for key in ("intercept", "norm"):
+        value, needed_value = getattr(schema, key), getattr(shared, key)
+        if value != needed_value:
+            needed = "not be given" if needed_value is None else f"be {json.dumps(needed_value)}"
+            return [Problem(file, (*path, key), f"must {needed}, as in mesh.features", value)]
+    return width_problems(file, path, mesh, schema.width)
+
+
+def _spelt(column: tuple[str, str, object, int] | None) -> str:
+    """Return how a column becomes features, as a mesh file has it."""
+    if column is None:
+        return "no column"
+    name, word, setting, _ = column
+    if isinstance(setting, tuple):
+        setting = [int(x) if isinstance(x, float) and x.is_integer() else x for x in setting]
+    text = word if setting is True else f"{{{word}: {json.dumps(setting, ensure_ascii=False)}}}"
+    return elided(f"{name}: {text}")
 
 
 def label_problems(

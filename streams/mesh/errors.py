@@ -258,7 +258,7 @@ def refused(name: str, value: object, allowed: str) -> UsageError:
 
 def as_path(name: str, value: object) -> Path:
     """Return a path that was passed as `str` or `Path`. Raises UsageError."""
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+    if not isinstance(value, str | Path) or not str(value):
         raise refused(name, value, "must be a path, as str or pathlib.Path")
     return Path(value)
 

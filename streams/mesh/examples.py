@@ -49,10 +49,10 @@ def _folders() -> Iterator[Path]:
 
 
 def _paths(tree: object) -> Iterator[str]:
-    """Yield every text under `path` or `schema`."""
+    """Yield every text under `path`, `schema` or `features`."""
     if isinstance(tree, dict):
         for key, value in tree.items():
-            if key in {"path", "schema"} and isinstance(value, str):
+            if key in {"path", "schema", "features"} and isinstance(value, str):
                 yield value
             else:
                 yield from _paths(value)

@@ -32,6 +32,7 @@ from streams.mesh.plugins import Code, OwnSource
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
 from streams.mesh.settings.files import read_small, read_yaml
+from streams.mesh.settings.mesh import NO_DIMENSION
 from streams.mesh.settings.node import FileSettings, HeldOutSettings
 from streams.mesh.settings.schema import SchemaSettings, SparseSettings
 
@@ -298,6 +299,16 @@ class FileReader:
         """Add mistakes."""
         self.wrong.extend(problem.line for problem in problems)
 
+    def hint(self, part: str, parts: Mapping[str, Any]) -> None:
+        """Add to the line of a missing dimension how many features the first schema among the parts makes."""
+        sources = ((name, getattr(settings, "source", None)) for name, settings in parts.items())
+        schemas = ((name, getattr(source, "record", None)) for name, source in sources)
+        first = next(((name, schema) for name, schema in schemas if schema is not None), None)
+        for number, line in enumerate(self.wrong):
+            if first is not None and line.endswith(NO_DIMENSION):
+                name, schema = first
+                self.wrong[number] = f"{line} ({part}.{name}.source.schema makes {schema.width} features)"
+
     def parts(self, path: Path, kinds: Sequence["FileKind[Any]"]) -> tuple["FileKind[Any]", dict[str, Any]]:
         """Return the file's kind, and its parts: that with the own parts is a mapping.
 
@@ -330,33 +341,47 @@ class FileReader:
             wrong = problems(str(file), path, tree, error)
         raise MeshFileError(problem.line for problem in wrong)
 
-    def own(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
+    def shared(self, kind: type[Settings], tree: object, file: Path) -> tuple[object, SchemaSettings | None]:
+        """Return the shared part with the features that all share, and these. Raises MeshFileError."""
+        if "features" not in kind.model_fields:
+            return tree, None
+        tree = self._with_schema(tree, file, ("mesh",), "features")
+        if not isinstance(tree, dict) or not isinstance(tree.get("features"), dict | SchemaSettings):
+            return tree, None
+        features = self.validated(SchemaSettings, tree["features"], file, ("mesh", "features"))
+        return tree | {"features": features}, features
+
+    def own(
+        self, kind: type[S], tree: object, file: Path, path: tuple[str, ...], features: SchemaSettings | None
+    ) -> S:
         """Return an own part, which may be in its own file. Raises MeshFileError."""
         if isinstance(tree, str):
             file, path = file.parent / tree, ()
             tree = read_yaml(file)
         if isinstance(tree, dict) and "source" in tree:
-            tree = tree | {"source": self._with_schema(tree["source"], file, (*path, "source"))}
+            source = self._with_schema(tree["source"], file, (*path, "source"))
+            tree = tree | {"source": _with_features(source, features)}
         return self.validated(kind, tree, file, path)
 
-    def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
+    def source(
+        self, tree: object, file: Path, features: SchemaSettings | None
+    ) -> FileSettings | SparseSettings:
         """Return the held-out file's settings. Raises MeshFileError."""
         kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
-        return self.adapted(kind, self._with_schema(tree, file, ("held_out",)), file, ("held_out",))
+        source = _with_features(self._with_schema(tree, file, ("held_out",)), features)
+        return self.adapted(kind, source, file, ("held_out",))
 
-    def _with_schema(self, source: object, file: Path, path: tuple[str, ...]) -> object:
-        """Return the source, at `path` of the file, with the path of a schema replaced by the schema."""
-        if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
+    def _with_schema(self, source: object, file: Path, path: tuple[str, ...], key: str = "schema") -> object:
+        """Return a mapping, at `path` of the file, with the path of a schema replaced by the schema."""
+        if not isinstance(source, dict) or not isinstance(source.get(key), str):
             return source
-        schema_file = Path(os.path.normpath(file.parent / source["schema"]))
+        schema_file = Path(os.path.normpath(file.parent / source[key]))
         try:
             read_small(schema_file)
         except OSError as error:
             reason = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
-            raise MeshFileError(
-                [Problem(str(file), (*path, "schema"), reason, source["schema"]).line]
-            ) from None
-        return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
+            raise MeshFileError([Problem(str(file), (*path, key), reason, source[key]).line]) from None
+        return source | {key: self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
 
 
 def read_file(
@@ -378,16 +403,19 @@ def read_file(
     kind = next((kind for kind in kinds if kind is actual), None)
     if kind is None:
         raise WrongKind(path, actual, " or ".join(kind.words for kind in kinds))
-    mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
+    shared, features = reader.shared(kind.shared, tree["mesh"], path)
+    mesh = reader.attempt(partial(reader.validated, kind.shared, shared, path, ("mesh",)))
     owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
     read = {
-        name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name)))
+        name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name), features))
         for name, part in owns.items()
     }
     parts = {name: part for name, part in read.items() if part is not None}
+    if mesh is None:
+        reader.hint(kind.part, parts)
     held_out, common = None, None
     if tree["held_out"] is not None:
-        held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
+        held_out = reader.attempt(partial(reader.source, tree["held_out"], path, features))
     if tree["brokers"] is not None:
         common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
     absent = {name: str(path.parent / part) for name, part in tree[kind.part].items() if name not in owns}
@@ -398,6 +426,16 @@ def read_file(
     if reader.wrong or file is None:
         raise MeshFileError(told_once(reader.wrong))
     return file
+
+
+def _with_features(source: object, features: SchemaSettings | None) -> object:
+    """Return a source as written, with the features that all share if it has records and no schema."""
+    if features is None or not isinstance(source, dict) or "schema" in source:
+        return source
+    return source | {"schema": features} if source.get("kind") in _WITH_SCHEMA else source
+
+
+_WITH_SCHEMA = {"csv", "json-lines", "parquet", "topic"}
 
 
 def _kind_of(mesh: object, among: Sequence[FileKind[Any]]) -> FileKind[Any]:

@@ -120,16 +120,17 @@ def _settings(file: AnyFile, name: str, frame: Frame) -> FrameSettings:
     """Return the settings of a frame in place of the source of that name. Raises UsageError."""
     part = file.owns.get(name)
     source: Any = file.held_out if name == HELD_OUT else None if part is None else part.source
-    schema = getattr(source, "record", None)
+    schema = getattr(source, "record", None) or file.mesh.features
     if not isinstance(schema, SchemaSettings):
-        raise UsageError(f"records[{name!r}]: {file.path} says no schema for them: must be given in a source")
+        text = "says no schema for them: must be given in their source, or as mesh.features"
+        raise UsageError(f"records[{name!r}]: {file.path} {text}")
     chosen = source if isinstance(source, FileSettings) else None
     return FrameSettings(
         kind="parquet",
         schema=schema,
         take=None if chosen is None else chosen.take,
         shuffle=chosen is not None and chosen.shuffle,
-        max_record_bytes=source.max_record_bytes,
+        max_record_bytes=getattr(source, "max_record_bytes", None),
         frame=frame,
     )
 

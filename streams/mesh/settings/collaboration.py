@@ -27,6 +27,7 @@ from streams.mesh.settings.brokers import OwnerBrokersSettings
 from streams.mesh.settings.keys import PublicKey
 from streams.mesh.settings.node import LIVENESS, HeldOutSettings
 from streams.mesh.settings.privacy import Delta
+from streams.mesh.settings.schema import SchemaSettings
 
 NOT_AGREED: dict[str, Any] = {
     "name": True,
@@ -198,6 +199,11 @@ class CollaborationSettings(Settings):
     def digest(self) -> bytes:
         """Return 16 bytes of the SHA-256 of `agreed_text`."""
         return hashlib.sha256(self.agreed_text.encode()).digest()[:16]
+
+    @property
+    def features(self) -> SchemaSettings | None:
+        """The schema that all share: none, as each owner has its own."""
+        return None
 
     def source_text(self, source: Settings) -> str:
         """Return what makes gradients of a source's bytes, as canonical JSON: no path, as files may move."""

@@ -17,6 +17,7 @@ from streams.mesh.settings.base import (
     Positive,
     Seconds,
     Settings,
+    absent,
     or_none,
     refusal,
 )
@@ -29,6 +30,7 @@ from streams.mesh.settings.privacy import (
     TimeSlotsSettings,
     members,
 )
+from streams.mesh.settings.schema import SchemaSettings
 
 # The target of made-up sensors: where it goes, and how fast.
 
@@ -150,6 +152,7 @@ class TopologySettings(Settings):
         return self
 
 
+NO_DIMENSION = "missing: must be given, or features"
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """The settings in the digest, beside `privacy`; the rest only where given."""
 
@@ -167,9 +170,15 @@ class MeshSettings(Settings):
     ]
     """The nodes: a list of names, or a mapping from names to the
     settings that differ for a node, and its public key."""
-    dimension: int = Field(ge=1, le=1 << 24)
+    dimension: int = Field(0, ge=1, le=1 << 24)
     """d, the length of a decision. It is the number of features (for softmax, times the number of classes).
-    With `dynamics` it is the length of the state, of which the loss sees a part."""
+    With `dynamics` it is the length of the state, of which the loss sees a part. Not given: as `features`
+    say, which must then be."""
+    features: SchemaSettings | None = Field(None, exclude_if=absent)
+    """The schema that all nodes share: a mapping, or the path of a YAML file that holds it. It is public,
+    with its bounds and lists. A node's own schema must make the same features. A source without a schema
+    takes this one. Not given: each source has a schema of its own, and its features' number is
+    `dimension`."""
     algorithm: AlgorithmSettings
     """The algorithm that makes a decision from gradients and neighbours' releases."""
     loss: LossSettings
@@ -221,6 +230,23 @@ class MeshSettings(Settings):
     schedulers: dict[Name, PublicKey] = Field(default_factory=dict)
     """The public keys of the schedulers, by names of your choice. Needed with `signatures: required`
     alone."""
+
+    @model_validator(mode="after")
+    def _dimension_of_features(self) -> Self:
+        if self.features is None:
+            if "dimension" not in self.model_fields_set:
+                raise refusal(NO_DIMENSION, "dimension")
+            return self
+        dynamics = self.algorithm.dynamics
+        width = self.loss.decisions_per_feature * self.features.width
+        if dynamics is not None:
+            width = dynamics.dimension
+        if "dimension" not in self.model_fields_set:
+            self.__dict__["dimension"] = width  # frozen for all others; as if it were written there
+            self.model_fields_set.add("dimension")
+        if self.dimension != width and self.loss.own is None:
+            raise refusal(f"must be {width}, by mesh.features, or not be given", "dimension")
+        return self
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -308,7 +334,12 @@ class MeshSettings(Settings):
         optional = set() if self.class_weights is None else {"class_weights"}
         optional |= set() if self.layout == "edges" else {"layout"}
         optional |= set() if self.signatures == "none" else {"signatures"}
-        return self.model_dump(mode="json", include=AGREED | {"privacy"} | optional)
+        agreed = self.model_dump(mode="json", include=AGREED | {"privacy"} | optional)
+        if self.features is not None:
+            # in a list, as canonical JSON sorts a mapping's keys; defaults left out, as what others write
+            features = self.features.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            agreed["features"] = features | {"features": [*map(list, features["features"].items())]}
+        return agreed
 
     @property
     def agreed_text(self) -> str:

@@ -421,6 +421,14 @@ class SchemaSettings(Settings):
         return sum(column.width for column in self.features.values()) + self.intercept
 
     @property
+    def recipe(self) -> tuple[tuple[str, str, object, int], ...]:
+        """How each column becomes features, in order: its name, the word and its setting, how many."""
+        return tuple(
+            (name, column.name, column.model_dump(by_alias=True)[column.name], column.width)
+            for name, column in self.features.items()
+        )
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read."""
         stamp = () if self.timestamp is None else (self.timestamp.column,)

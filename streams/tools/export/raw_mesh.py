@@ -172,12 +172,23 @@ def read_any(path: Path, code: Iterable[str] = ()) -> Raw[AnyFile]:
 
 def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
     """Return the file as written, and the environment to load it with."""
-    tree = read_yaml(path)
+    tree = _with_features(path, read_yaml(path))
     named = tuple(_brokers(path, tree))
     lines = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
     if lines:
         raise MeshFileError(lines)
     return tree, UnresolvedTexts(name for brokers, _, _ in named for name in variables(brokers))
+
+
+def _with_features(path: Path, tree: Any) -> Any:
+    """Return the file as written, with the features that all share, which may stand in a file."""
+    mesh = tree.get("mesh") if isinstance(tree, Mapping) else None
+    if not isinstance(mesh, Mapping) or not isinstance(mesh.get("features"), str):
+        return tree
+    features = Path(os.path.normpath(path.parent / mesh["features"]))
+    if not features.is_file():
+        return tree  # loading the file reports that
+    return {**tree, "mesh": {**mesh, "features": read_yaml(features)}}
 
 
 def _owns(path: Path, tree: Any, file: AnyFile) -> dict[str, Mapping[str, Any]]:

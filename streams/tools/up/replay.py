@@ -107,6 +107,8 @@ def _moved(file: MeshFile, slots: TimeSlotsSettings, shift: float) -> dict[str, 
     mesh["slots"] = mesh["slots"] | {"start": slots.start + shift, "shift": slots.shift + shift}
     if file.mesh.algorithm.x_1 is not None:
         mesh["algorithm"] = mesh["algorithm"] | {"x_1": file.mesh.algorithm.x_1}  # from a file, perhaps
+    if isinstance(mesh.get("features"), str):
+        mesh["features"] = str(Path.cwd() / folder / mesh["features"])
     tree["mesh"] = mesh
     nodes: dict[str, Any] = {}
     for name, part in tree["nodes"].items():

@@ -266,7 +266,10 @@ def test_a_mistake_in_a_schema_that_several_share_is_one_line(tmp_path):
     own = BASE["nodes"]["a"]["source"]
     tree = with_value(BASE, "mesh.dimension", 3) | {"held_out": own | {"path": "held.csv"}}
     tree["nodes"] = {name: {"source": own | {"path": f"{name}.csv"}} for name in "abc"}
-    text = "makes 2 features: must be 3, the dimension of the mesh (the same in b, c, held_out)"
+    text = (
+        "makes 2 features: must be 3, the dimension of the mesh (mesh.dimension, if that should be 2) "
+        "(the same in b, c, held_out)"
+    )
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [f"mesh.yaml: {SCHEMA}: {text}"]
     tree["mesh"]["dimension"] = 2
     tree["nodes"]["b"]["source"] = own | {"schema": own["schema"] | {"norm": "l7"}}

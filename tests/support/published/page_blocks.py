@@ -241,7 +241,7 @@ def _kind(key: str) -> Any:
     }
     if key in parts:
         return parts[key]
-    for kind in (MeshSettings, NodeSettings, SchemaSettings):
+    for kind in (SchemaSettings, MeshSettings, NodeSettings):
         if key in kind.model_fields:
             return kind.__pydantic_fields__[key].rebuild_annotation()
     raise AssertionError(f"{key} is no key of a mesh file")
