@@ -24,6 +24,7 @@ COMMANDS = {
     "forecast": "Say whether a collaboration is worth it, and to whom.",
     "model": "Write what a mesh has learnt, as npz and JSON.",
     "predict": "Predict the labels of a file's records, as CSV or JSON lines.",
+    "score": "Score the messages of a topic, each once, while they come.",
     "provision": "Create topics and users of a mesh, or check existing ones.",
     "key": "Make a key that signs, and show the public one.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",

@@ -17,6 +17,8 @@ LONGEST_TOPIC = 249
 """Kafka's limit on a topic's name, in characters."""
 DATA_KINDS = ("data", "data-deadletter", "predictions", "decisions", "spends")
 """The kinds of topics on a party's own broker: their names' first parts."""
+SCORE = "score"
+"""The first part of the groups that score: a mesh of that name would have groups like them."""
 RUN_KINDS = ("topology", "scheduler", "progress", "edge", "outbox", "deadletter", "query", "response")
 """The kinds of topics of a run: their names' third parts."""
 

@@ -227,6 +227,7 @@ NODES = FileKind(
         "forecast": LazyFunction("streams.cli.forecast:forecast_nodes"),
         "model": LazyFunction("streams.cli.model:model_of_nodes"),
         "predict --mesh": LazyFunction("streams.cli.model:predict"),
+        "score": LazyFunction("streams.cli.score:score"),
         "provision": LazyFunction("streams.cli.provision:provision"),
         "scheduler": LazyFunction("streams.cli.processes:scheduler"),
         "end": LazyFunction("streams.cli.operate:end"),

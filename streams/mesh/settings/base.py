@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from nodes.decimals import as_text, decimal
-from streams.codec.topics import DATA_KINDS
+from streams.codec.topics import DATA_KINDS, SCORE
 from streams.mesh.errors import meant, one_of
 
 T = TypeVar("T")
@@ -162,8 +162,8 @@ Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_leng
 
 
 def _no_kind(value: str) -> str:
-    if value in DATA_KINDS:
-        raise refusal("is a kind of topics, which begin with it: must be another word")
+    if value in {*DATA_KINDS, SCORE}:
+        raise refusal("is a kind of topics or groups, which begin with it: must be another word")
     return value
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -31,7 +32,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.record import CHUNK
@@ -123,22 +124,38 @@ class ModelFile:
         # only the settings of the loss are known here
         return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
 
+    def messages(self, topic: str) -> FileSettings | TopicSettings:
+        """Return the settings to read a topic's messages, or the lines in them. Raises MeshFileError."""
+        kind = (self.model.source or {}).get("kind")
+        return self._read_as({"topic": topic} if kind == "topic" else {})
+
     def source(self, records: str) -> FileSettings:
         """Return the settings to read the records at the path. Raises MeshFileError."""
+        settings = self._read_as({"path": records})
+        if not isinstance(settings, FileSettings):
+            raise self.refuse(("source", "kind"), "must be of records in a file", settings.kind)
+        return settings
+
+    def _read_as(self, place: Mapping[str, str]) -> FileSettings | TopicSettings:
         settings = self.model.source
         if settings is None:
             raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
-        tree = {"source": settings | {"path": records}}
+        if settings.get("kind") == "topic" and "topic" not in place:
+            text = "its records came from a topic: give --mesh MESH NODE, of a node whose source is a file"
+            raise self.refuse(("source", "kind"), text, "topic")
+        tree = {"source": settings | dict(place)}
         try:
             source = NodeSettings.model_validate(tree).source
         except ValidationError as error:
             raise MeshFileError(p.line for p in problems(str(self.path), (), tree, error)) from None
-        if not isinstance(source, FileSettings):
-            raise self.refuse(("source", "kind"), "must be of records in a file", settings.get("kind"))
+        if not isinstance(source, FileSettings | TopicSettings):
+            raise self.refuse(("source", "kind"), "must be of records with a schema", settings.get("kind"))
         return source
 
 
-def check_fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
+def check_fits(
+    file: ModelFile, settings: FileSettings | TopicSettings, refuser: Refuser, path: tuple[str, ...]
+) -> None:
     """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
     loss, dimension, width = file.model.loss, file.model.loss_dimension, settings.record.width
     if loss.own is None and loss.decisions_per_feature * width != dimension:

@@ -25,7 +25,7 @@ from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
 from streams.mesh.kind import check_file
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.base import Settings
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
@@ -37,6 +37,9 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "take": True,
     "shuffle": True,
     "record": {"truth"},
+    "topic": True,
+    "broker": True,
+    "partitions": True,
 }
 """Source fields left out of published models, because they are local to their owner."""
 
@@ -131,9 +134,9 @@ def _source(file: MeshFile, node: str | None) -> dict[str, Any] | None:
 
 
 def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
-    """Return how records are read, by the first of these sources that is of a file with a schema."""
+    """Return how records are read, by the first of these sources that has a schema."""
     for settings in candidates:
-        if isinstance(settings, FileSettings):
+        if isinstance(settings, FileSettings | TopicSettings):
             tree: dict[str, Any] = settings.model_dump(
                 mode="json", by_alias=True, exclude_unset=True, exclude=_OF_ONE_PLACE
             )

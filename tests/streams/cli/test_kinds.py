@@ -43,7 +43,8 @@ def line_of(words):
     for parameter in PARAMETERS[words]:
         value = "mesh.yaml" if parameter.name == "mesh" else VALUES.get(parameter.name, "x")
         if parameter.param_type_name == "argument":
-            line += [value] if parameter.required else []
+            is_wanted = parameter.required or parameter.name == "mesh" or words == "score"
+            line += [value] if is_wanted else []
         elif parameter.required:
             line += [parameter.opts[0], value]
     return line

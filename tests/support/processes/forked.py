@@ -60,6 +60,11 @@ class Forked(Process):
         return self.code is None
 
     @property
+    def pid(self):
+        """Its number."""
+        return self._process.pid
+
+    @property
     def code(self):
         """Its exit code, once it has one."""
         return self._process.exitcode

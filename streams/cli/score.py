@@ -1,0 +1,163 @@
+"""`mirrormesh score`: scores the messages of a topic, each once, while they come."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.bus.bus import BusError
+from streams.cli.arguments import CodeOption
+from streams.live.log import start_logging
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile, load
+from streams.mesh.kind import FileReader, WrongKind
+from streams.mesh.model_file import VectorName
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.files import read_yaml
+from streams.runtime.process import Stop
+from streams.terminal.report import say
+from streams.terminal.text import counted
+from streams.tools.score.processor import Route, ScoreCounts
+from streams.tools.score.score import Scoring, group_of
+from streams.tools.score.score import score as score_topic
+
+_FAULTS = 6
+
+
+def score(
+    mesh: Annotated[
+        Path | None, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="The node whose decisions score.", show_default=False),
+    ] = None,
+    *,
+    source: Annotated[
+        str, typer.Option("--input", metavar="TOPIC", help="The messages to score.", show_default=False)
+    ],
+    output: Annotated[
+        str, typer.Option("--output", metavar="TOPIC", help="Write the scores there.", show_default=False)
+    ],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="FILE", help="Score with this model, not with a node's decisions."),
+    ] = None,
+    servers: Annotated[
+        str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker, without users.")
+    ] = None,
+    broker: Annotated[
+        Path | None,
+        typer.Option(
+            "--broker",
+            metavar="FILE",
+            help="A YAML file of the broker's keys, as under brokers in a mesh file.",
+        ),
+    ] = None,
+    vector: Annotated[
+        VectorName, typer.Option("--vector", help="With --model: the newest decision, or the average.")
+    ] = "average",
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="NAME", help="Score with this run's decisions. [default: the newest]"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="T",
+            help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="NAME", help="The consumer group. [default: score.MESH.NODE.INPUT]"),
+    ] = None,
+    latest: Annotated[
+        bool,
+        typer.Option("--latest", help="A new group begins with what comes from now on, not with all."),
+    ] = False,
+    at_least_once: Annotated[
+        bool,
+        typer.Option("--at-least-once", help="Score sooner, without transactions; after a kill some twice."),
+    ] = False,
+    code: CodeOption = None,
+) -> None:
+    """Score the messages of a topic, each once, while they come.
+
+    With --model the model is a file. Without it MESH and NODE must be given: each message is then scored with
+    the newest decision of the node, as its topic of decisions on the party's own broker tells it. Messages
+    are read as the node reads its source, or as the model says: JSON objects or CSV lines, in envelopes too.
+
+    A score has the key, the headers and the time of its message, and stands in the same partition if the
+    topics have as many. Its value is JSON: the prediction, for logistic loss the probability, the class if
+    there is one, the round and run that the model is from, and the epsilon at which each record that the
+    model was learnt from is protected. A message that cannot be read goes to OUTPUT.deadletter, with the
+    reason in its headers. A tombstone has no score. All three topics must exist, on one broker.
+
+    Scores and positions are written in transactions: a reader of committed records gets each message's score
+    once, whatever dies. Start more of these processes to share the partitions. Ctrl-C or SIGTERM ends one in
+    order; one that dies is missed for ten seconds.
+
+    \b
+    Examples:
+      mirrormesh score --model fraud.json --input payments.new --output payments.scored --servers kafka:9092
+      mirrormesh score mesh.yaml bank-1 --input payments.new --output payments.scored --threshold 0.2
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if (mesh is None) != (node is None):
+        raise UsageError("MESH and NODE: must be given both, or neither")
+    start_logging(json=False, level="warning")
+    try:
+        trusted = None if mesh is None or node is None else (load(mesh, code=code or ()), node)
+    except WrongKind as error:
+        raise error.of_command("score") from None
+    names = None if columns is None else tuple(columns.split(","))
+    scoring = Scoring(model, trusted, vector, run, threshold, names)
+    default_group = group_of(scoring, source)
+    route = Route(
+        _broker(servers, broker, trusted),
+        source,
+        output,
+        group or default_group,
+        latest=latest,
+        transactions=not at_least_once,
+    )
+    console = Console(highlight=False)
+    with Stop() as stop:
+        try:
+            counts = score_topic(scoring, route, stop, lambda line: say(console, line))
+        except BusError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+    say(console, _summary(route, counts))
+    raise typer.Exit(stop.exit_code)
+
+
+def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str] | None) -> BrokerSettings:
+    if servers is not None and path is not None:
+        raise UsageError("--servers and --broker: must be one of them")
+    if path is not None:
+        return FileReader(os.environ).validated(BrokerSettings, read_yaml(path), path, ())
+    if servers is not None:
+        return BrokerSettings(servers=servers)
+    if trusted is not None:
+        file, node = trusted
+        return file.brokers(node).data
+    raise UsageError("--servers or --broker: must be given with --model, as a model names no broker")
+
+
+def _summary(route: Route, counts: ScoreCounts) -> str:
+    letters = sum(counts.unreadable.values())
+    parts = [f"{route.input}: {counted(counts.scored, 'score')} in {route.output}"]
+    if letters:
+        most = ", ".join(f"{fault} ({number:,})" for fault, number in counts.unreadable.most_common(_FAULTS))
+        parts.append(f"{letters:,} in {route.dead_letters} ({most})")
+    if counts.no_record:
+        parts.append(f"{counts.no_record:,} without a record")
+    return ", ".join(parts)

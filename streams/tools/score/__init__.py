@@ -1,0 +1,1 @@
+"""Scores the messages of a topic with a model, each once."""

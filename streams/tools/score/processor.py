@@ -1,0 +1,360 @@
+"""Reads a topic, scores its messages and writes the scores: each once, by transactions of Kafka.
+
+The positions of a batch are committed in the transaction that holds its scores, so a reader of committed
+records sees both or neither. Three rules keep each message in one of them, whoever dies or is suspended:
+
+1. The positions are committed under this process's membership of the group, as it is after the batch was
+   read. A process that was taken for dead has none: its batch is dropped, and its transaction aborted.
+2. A partition that is given back while a batch is read takes its messages out of that batch: nothing of them
+   has been written, and its next owner begins at the position that was committed.
+3. What was aborted is read again from the committed positions.
+
+A partition is given back inside `poll` alone, where no transaction is open.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+
+from streams.bus.bus import BusError
+from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer_settings
+from streams.bus.errors import Cure, bus_error, cure
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.records.faults import Fault
+from streams.runtime.process import Stop
+from streams.tools.score.scorer import Models, Scorer
+
+BY_KEY: Final = -1
+"""Any partition, by the message's key."""
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+Headers = list[tuple[str, str | bytes | None]]
+BATCH: Final = 5_000
+"""The most messages of a transaction."""
+WAIT: Final = 0.2
+"""Seconds that a look for messages takes: signals are looked at as often."""
+DEAD: Final = 10_000
+"""Milliseconds after which a silent process is dead: its partitions go to others, its transaction is void."""
+_LARGEST = 8 * 2**20
+_LETTER = 2**19
+"""A longer record that cannot be read is in no dead letter: a topic takes 1 MiB by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where messages come from and scores go, all on one broker: a transaction cannot span two.
+
+    `latest`: a group without a position begins at the log's end, not at its beginning. `transactions`:
+    without them a message may be scored twice after a death, and is scored sooner.
+    """
+
+    broker: BrokerSettings
+    input: str
+    output: str
+    group: str
+    latest: bool = False
+    transactions: bool = True
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of records that cannot be read."""
+        return f"{self.output}.deadletter"
+
+
+@dataclass(slots=True)
+class ScoreCounts:
+    """Counts messages: scored, unreadable by fault, and without a record."""
+
+    scored: int = 0
+    unreadable: Counter[Fault] = field(default_factory=Counter)
+    no_record: int = 0
+
+    def add(self, outcomes: Iterable[bytes | Fault | None]) -> None:
+        """Count a batch."""
+        for outcome in outcomes:
+            if outcome is None:
+                self.no_record += 1
+            elif isinstance(outcome, Fault):
+                self.unreadable[outcome] += 1
+            else:
+                self.scored += 1
+
+
+class ScoreProcessor:
+    """Scores one topic in one process; more of them share its partitions. Call `run`, then `close`.
+
+    `counts`: what is written for good.
+    """
+
+    def __init__(self, route: Route, scorer: Scorer, models: Models, stop: Stop) -> None:
+        self._route, self._scorer, self._models, self._stop = route, scorer, models, stop
+        self.counts = ScoreCounts()
+        self._given_back = set[Place]()
+        self._refused: tuple[str, KafkaError] | None = None
+        self._producer = _producer(route)
+        self._consumer = _consumer(route)
+        self._no_member = self._consumer.consumer_group_metadata()
+        self._same_partitions = False
+
+    def run(self) -> None:
+        """Score until the process is asked to stop. Raises BusError for what no patience mends."""
+        try:
+            self._start()
+            while not self._stop.asked.is_set():
+                if batch := self._batch():
+                    self._score(batch)
+        except KafkaException as error:
+            raise bus_error(error.args[0], self._route.output) from None
+
+    def close(self) -> None:
+        """Leave the group, so that others have its partitions at once."""
+        self._consumer.close()
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def _start(self) -> None:
+        """Join the group once there is a model."""
+        topics = self._consumer.list_topics(timeout=PATIENCE).topics
+        counts = [len(topics[name].partitions) for name in (self._route.input, self._route.output)]
+        # scores keep their partition where the output has as many as the input, else they go by their key
+        self._same_partitions = counts[0] == counts[1]
+        if self._route.transactions:
+            self._retried(lambda: self._producer.init_transactions(PATIENCE))
+        while self._models.newest() is None and not self._stop.asked.is_set():
+            LOGGER.warning("%s waits for a model: there is no decision yet", self._route.input)
+            self._stop.asked.wait(WAIT)
+        self._consumer.subscribe([self._route.input], on_revoke=self._give_back, on_lost=self._give_back)
+
+    def _give_back(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._given_back.update((place.topic, place.partition) for place in partitions)
+
+    def _batch(self) -> list[Any]:
+        """Return the messages that wait, of partitions that are still this process's."""
+        self._given_back.clear()
+        first = self._consumer.poll(WAIT)
+        if first is None:
+            return []
+        messages = [first, *self._consumer.consume(BATCH - 1, 0)]
+        readable = [message for message in messages if self._is_readable(message)]
+        if not self._given_back:
+            return readable
+        # one may have come back within this look, and its messages stand in it twice
+        self._read_again([message for message in readable if _place(message) in self._given_back])
+        return [message for message in readable if _place(message) not in self._given_back]
+
+    def _is_readable(self, message: Any) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if cure(error) is Cure.END:
+            raise bus_error(error, self._route.input)
+        return False
+
+    def _score(self, batch: Sequence[Any]) -> None:
+        """Write a batch's scores, and commit its positions; or neither, and read it again."""
+        version = self._models.newest()
+        if version is None:
+            raise BusError(f"{self._route.input}: there is no model any more")
+        outcomes = self._scorer.scores([message.value() for message in batch], version)
+        try:
+            if self._route.transactions:
+                member = self._consumer.consumer_group_metadata()
+                if member == self._no_member:  # taken for dead: the partitions are others' by now
+                    return
+                self._producer.begin_transaction()
+                self._produce(batch, outcomes)
+                self._retried(
+                    lambda: self._producer.send_offsets_to_transaction(_positions(batch), member, PATIENCE)
+                )
+                self._retried(lambda: self._producer.commit_transaction(PATIENCE))
+            else:
+                self._produce(batch, outcomes)
+                self._consumer.commit(offsets=_positions(batch), asynchronous=True)
+        except KafkaException as error:
+            self._recover(error.args[0])
+            self._read_again(batch)
+        else:
+            self.counts.add(outcomes)
+
+    def _produce(self, batch: Sequence[Any], outcomes: Sequence[bytes | Fault | None]) -> None:
+        """Write the batch's scores and letters, and wait until the broker has them.
+
+        Without that wait a transaction's commit of positions takes a tenth of a second.
+        """
+        self._refused = None
+        for message, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, Fault):
+                self._send(self._route.dead_letters, message, *_letter(message, outcome))
+            elif outcome is not None:
+                partition = message.partition() if self._same_partitions else BY_KEY
+                self._send(self._route.output, message, outcome, _headers(message), partition)
+        self._retried(self._flush)
+
+    def _flush(self) -> None:
+        if self._producer.flush(WAIT) and self._refused is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "", retriable=True))  # noqa: SLF001 # its name
+        if self._refused is not None:
+            raise KafkaException(self._refused[1])
+
+    def _send(
+        self,
+        topic: str,
+        message: Any,
+        value: bytes | None,
+        headers: Headers,
+        partition: int = BY_KEY,
+    ) -> None:
+        kind, milliseconds = message.timestamp()
+        time_of = 0 if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds  # 0: that of now
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    message.key(),
+                    partition,
+                    self._delivered,
+                    timestamp=time_of,
+                    headers=headers,
+                )
+            except BufferError:  # large letters fill it
+                self._producer.poll(WAIT)
+            else:
+                return
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None and self._refused is None:
+            self._refused = (message.topic(), error)
+
+    def _recover(self, error: KafkaError) -> None:
+        """Undo what is written of a batch. Raises BusError for what will be refused again."""
+        topic, cause = self._refused or (self._route.output, error)
+        if self._route.transactions and (error.fatal() or not self._abort()):
+            # the broker has aborted its transaction, and takes no more of it
+            self._producer.purge()
+            self._producer = _producer(self._route)
+            self._retried(lambda: self._producer.init_transactions(PATIENCE))
+        if cause.code() in _REFUSED_AGAIN:
+            raise bus_error(cause, topic)
+        LOGGER.warning("scores are written again: %s", cause.str())
+
+    def _abort(self) -> bool:
+        """Abort the transaction; return whether the producer can begin another one."""
+        try:
+            self._retried(lambda: self._producer.abort_transaction(PATIENCE))
+        except KafkaException:
+            return False
+        return True
+
+    def _read_again(self, batch: Sequence[Any]) -> None:
+        """Go back to the committed positions of the batch's partitions, as far as they are this process's.
+
+        Raises BusError if that cannot be done: then the process must end, or it would pass over messages.
+        """
+        firsts = {_place(message): message.offset() for message in reversed(batch)}
+        until = time.monotonic() + DEAD / 1e3
+        while places := [place for place in firsts if place in self._owned()]:
+            try:
+                partitions = [TopicPartition(*place) for place in places]
+                for committed in self._consumer.committed(partitions, PATIENCE):
+                    place = (committed.topic, committed.partition)
+                    position = firsts[place] if committed.offset < 0 else committed.offset
+                    self._consumer.seek(TopicPartition(*place, position))
+                    del firsts[place]
+            except KafkaException as error:
+                if self._stop.asked.is_set():
+                    return
+                if cure(error.args[0]) is not Cure.WAIT and time.monotonic() > until:
+                    raise bus_error(error.args[0], self._route.input) from None
+                self._stop.asked.wait(WAIT)
+
+    def _owned(self) -> set[Place]:
+        return {(place.topic, place.partition) for place in self._consumer.assignment()}
+
+    def _retried(self, call: Callable[[], object]) -> None:
+        """Call until the broker has answered; a process that is asked to stop waits `PATIENCE` seconds."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                call()
+            except KafkaException as error:
+                if not error.args[0].retriable() or (self._stop.asked.is_set() and time.monotonic() > until):
+                    raise
+            else:
+                return
+
+
+_REFUSED_AGAIN = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,  # a compacted topic takes no record without a key
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 # librdkafka's name
+}
+
+
+def _place(message: Any) -> Place:
+    return message.topic(), message.partition()
+
+
+def _positions(batch: Iterable[Any]) -> list[TopicPartition]:
+    """Return the positions behind the batch."""
+    behind = {_place(message): message.offset() + 1 for message in batch}
+    return [TopicPartition(*place, position) for place, position in behind.items()]
+
+
+def _headers(message: Any) -> Headers:
+    """Return a message's headers; none if a name is no text, which no client could write again."""
+    try:
+        return list(message.headers() or ())
+    except UnicodeDecodeError:
+        return []
+
+
+def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
+    """Return an unreadable record as its dead letter holds it: itself, with the reason in its headers."""
+    value = message.value()
+    reasons = {
+        "reason": str(fault),
+        "topic": message.topic(),
+        "partition": str(message.partition()),
+        "offset": str(message.offset()),
+    }
+    headers = [*_headers(message), *((f"mirrormesh-{name}", text.encode()) for name, text in reasons.items())]
+    return (value if value is None or len(value) <= _LETTER else None), headers
+
+
+def _producer(route: Route) -> Producer:
+    settings = producer_settings(route.broker, _LARGEST, linger=5) | {
+        "partitioner": "murmur2_random",  # that of Java's clients
+        "message.timeout.ms": DEAD,
+    }
+    if route.transactions:
+        settings |= {"transactional.id": f"{route.group}.{uuid4().hex[:12]}", "transaction.timeout.ms": DEAD}
+    return Producer(settings, logger=LOGGER)
+
+
+def _consumer(route: Route) -> Consumer:
+    settings = consumer_settings(route.broker, committed=True) | {
+        "group.id": route.group,
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": DEAD,
+        "auto.offset.reset": "latest" if route.latest else "earliest",
+        "enable.partition.eof": False,
+    }
+    return Consumer(settings, logger=LOGGER)

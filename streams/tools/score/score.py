@@ -1,0 +1,272 @@
+"""Scores a topic with a model file, or with the decisions of a node."""
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from nodes.losses.losses import Loss
+from nodes.losses.predictions import predicted
+from nodes.values import FloatArray
+from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
+from streams.bus.errors import Cure, bus_error, cure
+from streams.bus.logs import Logs, reached
+from streams.codec.topics import SCORE
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.model_file import VectorName, read_model
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.records.schema_files import Refuser, header_columns
+from streams.records.sources import message_decoder
+from streams.runtime.process import Stop
+from streams.tools.model.predicting import ModelFile, check_fits, check_threshold
+from streams.tools.model.writing import promised_of_all, weakest
+from streams.tools.score.processor import Route, ScoreCounts, ScoreProcessor
+from streams.tools.score.scorer import FixedModel, Models, ModelVersion, Scorer
+
+_NEITHER = "--model: must be given, or a mesh file and a node of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What to score by. `model`: a model file; None: the decisions of the node. `node`: a mesh and its node.
+
+    `run`: the run whose decisions count. `columns`: messages are CSV lines of these.
+    """
+
+    model: Path | None = None
+    node: tuple[MeshFile, str] | None = None
+    vector: VectorName = "average"
+    run: str | None = None
+    threshold: float | None = None
+    columns: tuple[str, ...] | None = None
+
+
+def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None]) -> ScoreCounts:
+    """Score `route.input` until the process is asked to stop; `tell` takes a line once it can begin.
+
+    Raises UsageError, MeshFileError, BusError.
+    """
+    check_topics(scoring, route)
+    scorer, models = scorer_of(scoring, route)
+    with closing(models), closing(ScoreProcessor(route, scorer, models, stop)) as processor:
+        tell(f"{route.input} to {route.output}, as group {route.group}")
+        processor.run()
+    return processor.counts
+
+
+def group_of(scoring: Scoring, topic: str) -> str:
+    """Return the consumer group: `score.<mesh>.<node>.<input>`; of a model file `score.<mesh>.<input>`.
+
+    No mesh is called `score`, so no run's group is one of these.
+    """
+    if scoring.node is not None:
+        file, node = scoring.node
+        return f"{SCORE}.{file.mesh.name}.{node}.{topic}"
+    return f"{SCORE}.{_model_file(scoring).model.mesh}.{topic}"
+
+
+def check_topics(scoring: Scoring, route: Route) -> None:
+    """Raise UsageError unless the topics differ and exist. Raises BusError if the broker does not answer."""
+    if route.input in {route.output, route.dead_letters}:
+        text = f"--output {route.output}: scores, or their dead letters, would be written into --input"
+        raise UsageError(f"{text}: must be another topic")
+    if scoring.node is not None:
+        file, node = scoring.node
+        topics = file.data_topics(node)
+        topics_of_node = {
+            topics.records,
+            topics.decisions,
+            topics.predictions,
+            topics.dead_letters,
+            topics.spends,
+        }
+        if topics_of_node & {route.output, route.dead_letters}:
+            raise UsageError(f"--output {route.output}: is a topic of node {node}: must be another one")
+    options = {route.input: "--input", route.output: "--output", route.dead_letters: "--output"}
+    with closing(reached(route.broker)) as logs:
+        for topic, option in options.items():
+            try:
+                logs.partitions([topic])
+            except UnknownTopic:
+                text = f"no topic {topic} on {route.broker.servers}: must be created first"
+                raise UsageError(f"{option}: {text}") from None
+
+
+def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
+    """Return what makes scores, and the models that it does so with.
+
+    Raises MeshFileError, UsageError, BusError.
+    """
+    file = None if scoring.model is None else _model_file(scoring)
+    settings, refuser, path = _messages(scoring, file, route.input)
+    if file is not None:
+        check_fits(file, settings, refuser, path)
+        loss_settings, guarantee = file.model.loss, file.model.guarantee
+        loss = file.loss(None if scoring.node is None else scoring.node[0])
+        models: Models = FixedModel(file, scoring.vector)
+    else:
+        mesh, node = _node(scoring)
+        loss_settings, loss = mesh.mesh.loss_of(node), mesh.resolved.node(node).learner.loss
+        guarantee = weakest(promised_of_all(mesh, None))
+        models = FollowedDecisions(mesh, node, route.broker, scoring.run)
+    if scoring.threshold is not None:
+        check_threshold(scoring.threshold, loss_settings)
+    _check_predicts(loss, settings, refuser, path)
+    classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
+    decoder = message_decoder(refuser, settings)
+    return Scorer(decoder, loss, guarantee, classes=classes, threshold=scoring.threshold), models
+
+
+def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
+    """Raise MeshFileError for an own loss that predicts nothing from so many features."""
+    try:
+        predicted(loss, np.zeros(refuser.dimension), np.zeros((1, settings.record.width)))
+    except ValueError as error:
+        raise refuser.refuse((*path, "schema"), str(error)) from None
+
+
+def _node(scoring: Scoring) -> tuple[MeshFile, str]:
+    if scoring.node is None:
+        raise UsageError(_NEITHER)
+    return scoring.node
+
+
+def _model_file(scoring: Scoring) -> ModelFile:
+    if scoring.model is None:
+        raise UsageError(_NEITHER)
+    return ModelFile(scoring.model, read_model(scoring.model))
+
+
+def _messages(
+    scoring: Scoring, model: ModelFile | None, topic: str
+) -> tuple[TopicSettings, Refuser, tuple[str, ...]]:
+    """Return how messages are read, with the file that says so and the place in it. Raises MeshFileError."""
+    if scoring.node is not None:
+        mesh, node = scoring.node
+        path: tuple[str, ...] = ("nodes", node, "source")
+        source = mesh.own(node).source
+        if isinstance(source, TopicSettings):
+            return source, mesh, path
+        if isinstance(source, FileSettings):
+            columns = scoring.columns or source.columns or header_columns(mesh, source, path)
+            return _as_messages(source, columns, mesh, path, topic), mesh, path
+        raise mesh.refuse(path, "must be of records with a schema, so that messages can be read as it does")
+    if model is None:
+        raise UsageError(_NEITHER)
+    settings = model.messages(topic)
+    if isinstance(settings, TopicSettings):
+        return settings, model, ("source",)
+    return (
+        _as_messages(settings, scoring.columns or settings.columns, model, ("source",), topic),
+        model,
+        ("source",),
+    )
+
+
+def _as_messages(
+    source: FileSettings, columns: tuple[str, ...] | None, refuser: Refuser, path: tuple[str, ...], topic: str
+) -> TopicSettings:
+    """Return the settings of messages that hold what a file's lines hold: CSV lines, or JSON objects."""
+    if source.kind == "csv" and columns is None:
+        text = "must name the columns of CSV lines in messages: give them with --columns a,b,c"
+        raise refuser.refuse((*path, "columns"), text)
+    tree = {
+        "kind": "topic",
+        "topic": topic,
+        "format": "csv" if columns is not None else "json",
+        "columns": columns,
+        "dialect": source.dialect and source.dialect.model_copy(update={"line_breaks": False}),
+        "schema": source.record,
+        "max_record_bytes": source.max_record_bytes,
+    }
+    return TopicSettings.model_validate(tree)
+
+
+# Follows a node's decisions.
+
+_BATCH = 1_000
+
+
+class FollowedDecisions:
+    """The decisions of a node, read from their topic on the party's own broker while they come.
+
+    The newest record counts: the last one of a round is final once one of a later round follows (wire.md).
+    `run`: the only run to follow; None: that of the newest decision.
+    """
+
+    def __init__(self, file: MeshFile, node: str, broker: BrokerSettings, run: str | None) -> None:
+        self._topic = file.data_topics(node).decisions
+        self._dimension = file.mesh.dimension
+        self._observed = file.resolved.node(node).learner.algorithm.observed
+        self._run = run
+        self._newest: ModelVersion | None = None
+        self._consumer = Consumer(consumer_settings(broker), logger=LOGGER)
+        self._read_stored(broker)
+
+    def newest(self) -> ModelVersion | None:
+        """Return the newest version, after those that have come meanwhile."""
+        while messages := self._consumer.consume(_BATCH, 0):
+            for message in messages:
+                self._take(message)
+        return self._newest
+
+    def close(self) -> None:
+        """Stop following."""
+        self._consumer.close()
+
+    def _read_stored(self, broker: BrokerSettings) -> None:
+        """Read all decisions that the topic holds. Raises BusError."""
+        with closing(Logs(broker)) as logs:
+            first, end = logs.span(self._topic)
+        self._consumer.assign([TopicPartition(self._topic, 0, first)])
+        position = first
+        while position < end:
+            message = self._consumer.poll(PATIENCE)
+            if message is None:
+                raise BusError(f"{self._topic}: its decisions cannot be read up to {end:,}: no answer")
+            position = max(position, end if _is_at_end(message) else (message.offset() or 0) + 1)
+            self._take(message)
+
+    def _take(self, message: "Message[bytes, bytes]") -> None:
+        error = message.error()
+        if error is not None:
+            if cure(error) is Cure.END:
+                raise bus_error(error, self._topic)
+            return
+        decision = _object(message.value())
+        run, round, vector = decision.get("run"), decision.get("round"), _vector(decision.get("x"))
+        if not isinstance(run, str) or not isinstance(round, int) or self._run not in {None, run}:
+            return
+        if vector is not None and vector.shape == (self._dimension,):
+            self._newest = ModelVersion(run, round, self._observed(vector))
+
+
+def _is_at_end(message: "Message[bytes, bytes]") -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
+
+
+def _object(value: bytes | None) -> dict[str, Any]:
+    """Return a JSON object; an empty one for other bytes."""
+    try:
+        tree = json.loads(value or b"")
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def _vector(numbers: object) -> FloatArray | None:
+    """Return finite numbers as a vector; None if they are something else."""
+    try:
+        vector = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return vector if np.isfinite(vector).all() else None

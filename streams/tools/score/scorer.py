@@ -1,0 +1,133 @@
+"""Makes scores of messages: what an application reads of each, or why a record cannot be scored.
+
+Pure: no broker, no clock. Messages are decoded at once where they are ordinary, as a node decodes them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import orjson
+
+from nodes.losses.losses import Loss
+from nodes.losses.predictions import predicted
+from nodes.values import FloatArray
+from streams.mesh.model_file import ModelGuarantee, VectorName
+from streams.records.decoder import SchemaDecoder
+from streams.records.faults import Fault
+from streams.tools.model.predicting import ModelFile, probabilities
+
+
+class ModelVersion(NamedTuple):
+    """A vector that scores, of shape (m,) as the loss sees it, with the run and round that it is from."""
+
+    run: str
+    round: int
+    vector: FloatArray
+
+
+class Models(Protocol):
+    """Tells the newest version of a model."""
+
+    def newest(self) -> ModelVersion | None:
+        """Return the newest version; None if there is none yet. Raises BusError."""
+
+    def close(self) -> None:
+        """End what is followed."""
+
+
+class FixedModel:
+    """A model file's vector."""
+
+    def __init__(self, file: ModelFile, vector: VectorName) -> None:
+        model = file.model
+        self._version = ModelVersion(model.run, model.round, model.seen(vector))
+
+    def newest(self) -> ModelVersion:
+        """Return the file's version."""
+        return self._version
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+NO_PREDICTION = Fault(None, "the loss gives no prediction")
+"""An own loss has failed, or has given what is no number."""
+
+
+class Scorer:
+    """Scores messages with versions of one model.
+
+    `classes`: the names of the classes whose numbers softmax predicts. `threshold`: the least probability, or
+    score, of a positive; None: no class is said.
+    """
+
+    def __init__(
+        self,
+        decoder: SchemaDecoder,
+        loss: Loss,
+        guarantee: ModelGuarantee,
+        *,
+        classes: tuple[str, ...] = (),
+        threshold: float | None = None,
+    ) -> None:
+        self._decoder, self._loss = decoder, loss
+        self._classes, self._threshold = classes, threshold
+        self._guarantee: dict[str, object] = {"epsilon": guarantee.epsilon}
+        if guarantee.delta:
+            self._guarantee["delta"] = guarantee.delta
+
+    def scores(self, messages: Sequence[bytes | None], version: ModelVersion) -> list[bytes | Fault | None]:
+        """Return of each message its score as JSON, the fault of its record, or None: it holds no record.
+
+        Total: whatever a message holds, and whatever an own loss does.
+        """
+        outcomes: list[bytes | Fault | None] = [None] * len(messages)
+        records = [
+            (place, value)
+            for place, value in enumerate(messages)
+            if value is not None and self._decoder.no_record(value) is None
+        ]
+        values = [value for _, value in records]
+        arrays = self._decoder.at_once(values)
+        if arrays is not None:
+            rows, readable = arrays[0], [place for place, _ in records]
+        else:
+            features, readable = [], []
+            for place, value in records:
+                row, _ = self._decoder.parts(value)
+                if row is None:
+                    outcomes[place] = self._decoder.fault(value)
+                else:
+                    features.append(row)
+                    readable.append(place)
+            rows = np.array(features)
+        if readable:
+            for place, score in zip(readable, self._scored(rows, version), strict=True):
+                outcomes[place] = score
+        return outcomes
+
+    def _scored(self, rows: FloatArray, version: ModelVersion) -> list[bytes | Fault]:
+        with np.errstate(all="ignore"):  # a score beyond all numbers is infinite
+            predictions = predicted(self._loss, version.vector, rows)
+        columns = self._columns(predictions)
+        about = {"round": version.round, "run": version.run} | self._guarantee
+        scored = zip(*columns.values(), strict=True)
+        return [
+            NO_PREDICTION if is_missing else orjson.dumps(dict(zip(columns, row, strict=True)) | about)
+            for is_missing, row in zip(np.isnan(predictions).tolist(), scored, strict=True)
+        ]
+
+    def _columns(self, predictions: FloatArray) -> dict[str, list[object]]:
+        """Return what is said of each prediction, by its key; an infinite number becomes null in JSON."""
+        if self._classes:
+            places = predictions.astype(int).tolist()
+            return {"prediction": places, "class": [self._classes[place] for place in places]}
+        columns: dict[str, list[object]] = {"prediction": predictions.tolist()}
+        likely = probabilities(self._loss, predictions)
+        if likely is not None:
+            columns["probability"] = likely.tolist()
+        if self._threshold is not None:
+            positive = (predictions if likely is None else likely) >= self._threshold
+            columns["class"] = ["positive" if sign else "negative" for sign in positive.tolist()]
+        return columns

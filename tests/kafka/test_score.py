@@ -1,0 +1,315 @@
+"""`mirrormesh score`: each message of a topic is scored once, whatever dies, and nothing of it is lost."""
+
+import json
+import os
+import signal
+from collections import Counter
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from streams.bus.provision import provision
+from streams.mesh.file import load
+from streams.tools.score import processor
+from tests.support.brokers.scoring import ScoredTopics, expected, model, record
+from tests.support.brokers.topics import PATIENCE
+from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.command import Process
+from tests.support.processes.forked import Forked, command
+from tests.support.processes.mesh import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def scoring(topics, path, *more):
+    """The arguments of a process that scores the topics."""
+    return [
+        *("score", "--model", path, "--servers", topics.address),
+        *("--input", topics.input, "--output", topics.output, *more),
+    ]
+
+
+def values(count):
+    return [json.dumps(record(number)).encode() for number in range(count)]
+
+
+def test_a_score_has_its_messages_key_headers_time_and_partition(tmp_path, broker):
+    topics = ScoredTopics(broker.address)
+    messages = values(100)
+    messages[7], messages[8], messages[9] = None, b"{", b'{"x": 1, "fraud": 1}'
+    topics.produce(messages)
+    process = Process(tmp_path, "score", *scoring(topics, model(tmp_path), "--threshold", "0.5"))
+    wait_until(lambda: len(topics.scores()) == 97)
+    process.terminate()
+    assert process.ends() == 0, process.log
+    for score in topics.scores():
+        number = int(score.key())
+        body = json.loads(score.value())
+        wanted = expected(number)
+        assert body.pop("prediction") == pytest.approx(wanted["prediction"], abs=1e-12)
+        assert body.pop("probability") == pytest.approx(wanted["probability"], abs=1e-12)
+        decided = "positive" if wanted["probability"] >= 0.5 else "negative"
+        assert body == {"class": decided, "round": 41, "run": "run-3", "epsilon": 1.5}
+        assert score.headers() == [("number", score.key())]
+        assert score.timestamp()[1] == topics.began + number
+        assert score.partition() == number % topics.partitions
+    letters = {int(letter.key()): letter for letter in topics.letters()}
+    assert sorted(letters) == [8, 9]
+    assert letters[8].value() == b"{"
+    headers = dict(letters[9].headers())
+    assert headers["mirrormesh-reason"] == b"y: missing"
+    place = (topics.input, "0", "3")
+    assert tuple(headers[f"mirrormesh-{key}"].decode() for key in ("topic", "partition", "offset")) == place
+    said = process.log.splitlines()[-1]
+    assert said.startswith(f"{topics.input}: 97 scores in {topics.output}, 2 in {topics.dead_letters} (")
+    assert said.endswith(", 1 without a record")
+
+
+DEATHS = [
+    ("produce", 700),
+    ("flush", 2),
+    ("send_offsets_to_transaction", 2),
+    ("commit_transaction", 1),
+    ("commit_transaction", -2),
+    ("abort_transaction", 1),
+]
+"""Where a process dies: before a call of its producer, or behind it, in its own count from 1."""
+
+
+def mortal(folder, path, arguments, environment):
+    """Score in batches of 200, and die at one of these places; the first argument says which."""
+    method, number = DEATHS[int(arguments[0])]
+
+    class Mortal(Producer):
+        calls = 0
+
+    def deadly(self, *rest, **options):
+        Mortal.calls += 1
+        if method == "abort_transaction":  # only then there is something to abort
+            pass
+        if Mortal.calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = getattr(Producer, method)(self, *rest, **options)
+        if Mortal.calls == -number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(Mortal, method, deadly)
+    if method == "abort_transaction":
+        Mortal.send_offsets_to_transaction = lambda self, *_: Producer.send_offsets_to_transaction(
+            self, [], b""
+        )
+    processor.Producer, processor.BATCH = Mortal, 200
+    command(folder, path, arguments[1:], environment)
+
+
+class MortalScore(Forked):
+    target = staticmethod(mortal)
+
+
+def test_wherever_a_process_dies_each_message_is_scored_once(tmp_path, broker):
+    path, count = model(tmp_path), 3_000
+    topics = [ScoredTopics(broker.address) for _ in DEATHS]
+    for some in topics:
+        some.produce(values(count))
+    dying = [MortalScore(tmp_path, f"dying-{k}", k, *scoring(some, path)) for k, some in enumerate(topics)]
+    for process in dying:
+        assert process.ends() == -signal.SIGKILL, process.log
+    following = [Forked(tmp_path, f"next-{k}", *scoring(some, path)) for k, some in enumerate(topics)]
+    for some, process in zip(topics, following, strict=True):
+        wait_until(lambda some=some: len(some.numbers()) >= count)
+        process.terminate()
+        assert process.ends() == 0, process.log
+        assert some.numbers() == list(range(count))
+
+
+FAILURES = [
+    ("produce", {"txn_requires_abort": True}),
+    ("send_offsets_to_transaction", {"txn_requires_abort": True}),
+    ("commit_transaction", {"txn_requires_abort": True}),
+    ("commit_transaction", {"retriable": True}),
+    ("commit_transaction", {"fatal": True}),
+]
+"""What of a producer fails at its second call, and what the client says of that."""
+
+
+def failing(folder, path, arguments, environment):
+    """Score in batches of 200, and go on after one of these failures; the first argument says which."""
+    method, about = FAILURES[int(arguments[0])]
+
+    class Failing(Producer):
+        calls = 0
+
+    def fail(self, *rest, **options):
+        Failing.calls += 1
+        if Failing.calls == 2:
+            raise KafkaException(KafkaError(KafkaError._FAIL, "as a test likes it", **about))
+        return getattr(Producer, method)(self, *rest, **options)
+
+    setattr(Failing, method, fail)
+    processor.Producer, processor.BATCH = Failing, 200
+    command(folder, path, arguments[1:], environment)
+
+
+class FailingScore(Forked):
+    target = staticmethod(failing)
+
+
+def test_what_was_aborted_is_scored_again_by_the_same_process(tmp_path, broker):
+    path, count = model(tmp_path), 3_000
+    topics = [ScoredTopics(broker.address) for _ in FAILURES]
+    for some in topics:
+        some.produce(values(count))
+    processes = [
+        FailingScore(tmp_path, f"failing-{k}", k, *scoring(some, path)) for k, some in enumerate(topics)
+    ]
+    for some, process in zip(topics, processes, strict=True):
+        wait_until(lambda some=some: len(some.numbers()) >= count)
+        process.terminate()
+        assert process.ends() == 0, process.log
+        assert some.numbers() == list(range(count))
+
+
+def test_processes_share_the_partitions_come_and_go_and_one_that_was_taken_for_dead_writes_nothing(
+    tmp_path, broker
+):
+    topics, path, count = ScoredTopics(broker.address, partitions=6), model(tmp_path), 0
+
+    def more(number):
+        nonlocal count
+        topics.produce(values(count + number)[count:], first=count)
+        count += number
+
+    more(500)
+    first = Forked(tmp_path, "first", *scoring(topics, path))
+    wait_until(lambda: len(topics.numbers()) == count)
+    second = Forked(tmp_path, "second", *scoring(topics, path))
+    for _ in range(20):  # while partitions move
+        more(100)
+    wait_until(lambda: len(topics.numbers()) >= count)
+    os.kill(first.pid, signal.SIGSTOP)
+    more(1_000)
+    wait_until(lambda: len(topics.numbers()) >= count)  # the second has all partitions
+    os.kill(first.pid, signal.SIGCONT)
+    more(1_000)
+    wait_until(lambda: len(topics.numbers()) >= count)
+    second.terminate()
+    assert second.ends() == 0, second.log
+    more(500)
+    wait_until(lambda: len(topics.numbers()) >= count)
+    first.terminate()
+    assert first.ends() == 0, first.log
+    assert topics.numbers() == list(range(count))
+
+
+def test_messages_of_an_aborted_transaction_are_not_scored(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address), model(tmp_path)
+    producer = Producer({"bootstrap.servers": topics.address, "transactional.id": topics.input})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce(topics.input, json.dumps(record(1)), b"1")
+    producer.flush(PATIENCE)
+    producer.abort_transaction(PATIENCE)
+    topics.produce(values(10))
+    process = Forked(tmp_path, "score", *scoring(topics, path))
+    wait_until(lambda: len(topics.numbers()) >= 10)
+    process.terminate()
+    assert process.ends() == 0, process.log
+    assert topics.numbers() == list(range(10))
+
+
+def test_at_least_once_loses_nothing_when_it_dies(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address), model(tmp_path)
+    topics.produce(values(3_000))
+    dying = MortalScore(tmp_path, "dying", 1, *scoring(topics, path, "--at-least-once"))
+    assert dying.ends() == -signal.SIGKILL, dying.log
+    process = Forked(tmp_path, "score", *scoring(topics, path, "--at-least-once"))
+    wait_until(lambda: len(set(topics.numbers())) == 3_000)
+    process.terminate()
+    assert process.ends() == 0, process.log
+    assert set(topics.numbers()) == set(range(3_000))
+
+
+def test_an_output_of_other_partitions_goes_by_key(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address, outputs=2), model(tmp_path)
+    topics.produce(values(200))
+    process = Forked(tmp_path, "score", *scoring(topics, path))
+    wait_until(lambda: len(topics.numbers()) >= 200)
+    process.terminate()
+    assert process.ends() == 0, process.log
+    assert set(Counter(score.partition() for score in topics.scores())) == {0, 1}
+
+
+def test_it_follows_a_nodes_decisions(tmp_path, broker):
+    """The newest decision counts, of the newest run or of the run that is named."""
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
+    source = {"kind": "json-lines", "path": str(tmp_path / "r.jsonl"), "schema": schema}
+    path = small_mesh_file(tmp_path, broker.address, sources=dict.fromkeys("abc", source), loss="squared")
+    file = load(path)
+    node = next(iter(file.mesh.nodes))
+    provision(file)
+    topics = ScoredTopics(broker.address)
+    decisions = Producer({"bootstrap.servers": broker.address})
+
+    def decide(run, round, x):
+        value = json.dumps({"run": run, "round": round, "x": x, "decided": 0.0})
+        decisions.produce(file.data_topics(node).decisions, value, partition=0)
+        assert decisions.flush(PATIENCE) == 0
+
+    place = ["--input", topics.input, "--output", topics.output]
+    processes = [
+        Forked(tmp_path, "newest", "score", path, node, *place),
+        Forked(
+            tmp_path, "named", "score", path, node, *place, "--run", "run-1", "--group", f"b.{topics.input}"
+        ),
+    ]
+
+    def scored(count):
+        wait_until(lambda: len(topics.scores()) >= count)
+        bodies = [json.loads(score.value()) for score in topics.scores()]
+        return sorted((body["run"], body["round"], body["prediction"]) for body in bodies)
+
+    topics.produce([b'{"x": 1, "y": 2}'])
+    wait_until(lambda: all("there is no decision yet" in process.log for process in processes))
+    assert topics.scores() == []
+    decide("run-1", 5, [1.0, 1.0])
+    assert scored(2) == [("run-1", 5, 3.0)] * 2
+    decide("run-2", 1, [0.0, 1.0])
+    decide("run-2", 2, "no vector")
+    topics.produce([b'{"x": 1, "y": 2}'], first=1)
+    assert scored(4) == [("run-1", 5, 3.0)] * 3 + [("run-2", 1, 2.0)]
+    for process in processes:
+        process.terminate()
+        assert process.ends() == 0, process.log
+    body = json.loads(topics.scores()[-1].value())
+    assert body["epsilon"] is None  # the broker carries the data too, and the noise is simulated
+
+
+def test_mistakes_are_a_line_each(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address), model(tmp_path)
+
+    def line(*arguments):
+        process = Forked(tmp_path, "mistake", "score", *arguments)
+        assert process.ends() == 2, process.log
+        said = process.log.splitlines()[-1]
+        process.path.unlink()
+        return said
+
+    place = ["--servers", topics.address, "--model", path]
+    assert line(*place, "--input", topics.input, "--output", topics.input) == (
+        f"--output {topics.input}: scores, or their dead letters, would be written into --input: "
+        "must be another topic"
+    )
+    assert line(*place, "--input", topics.input, "--output", "nowhere") == (
+        f"--output: no topic nowhere on {topics.address}: must be created first"
+    )
+    assert line(*place, "--input", topics.input, "--output", topics.input.replace("new", "x"))
+    columns = model(
+        tmp_path, source={"kind": "csv", "schema": {"features": {"x": "number"}, "label": {"column": "z"}}}
+    )
+    assert "makes 1 features" in line(
+        *place, "--input", topics.input, "--output", topics.output, "--columns", "x,z"
+    )
+    assert columns == path
+    both = line("--input", topics.input, "--output", topics.output)
+    assert both == "--model: must be given, or a mesh file and a node of it"
