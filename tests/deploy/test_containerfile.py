@@ -21,6 +21,8 @@ done
 """
 """An engine that says what it was told, and what pip is told."""
 BUILD = ROOT / "deploy" / "image" / "build.sh"
+FIRST, THEN = ("bash", "dirname"), ("mktemp", "sed", "basename", "rm")
+"""The programs that it needs before it looks at the base, and afterwards."""
 
 
 def hadolint(path):
@@ -64,7 +66,7 @@ def test_what_a_wheel_is_made_of_is_copied_and_not_ignored():
 
 @pytest.mark.parametrize("base", ["", "python:3.13-slim", "python@sha256:12", "localhost"])
 def test_a_base_without_a_digest_is_refused_before_anything_is_built(base, tmp_path):
-    need("bash")
+    need(*FIRST)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [BUILD], env=os.environ | {"BASE": base, "PATH": path}, capture_output=True, text=True, check=False
@@ -76,7 +78,7 @@ def test_a_base_without_a_digest_is_refused_before_anything_is_built(base, tmp_p
 
 @pytest.mark.parametrize("engine", ["buildah", "podman", "docker"])
 def test_an_engine_is_told_the_base_the_versions_and_pip_s_settings_as_secrets(engine, tmp_path):
-    need("bash")
+    need(*FIRST, *THEN)
     fake = tmp_path / engine
     fake.write_text(ENGINE)
     fake.chmod(0o755)

@@ -9,6 +9,8 @@ from typing import Never
 import pytest
 
 PACKAGES = {
+    "basename": "coreutils",
+    "dirname": "coreutils",
     "install": "coreutils",
     "java": "openjdk-17-jre-headless",
     "kubectl": "kubernetes-client",
@@ -18,17 +20,21 @@ PACKAGES = {
     "systemd-analyze": "systemd",
     "bash": "bash",
     "buildah": "buildah",
+    "mktemp": "coreutils",
     "mmdebstrap": "mmdebstrap",
     "od": "coreutils",
+    "rm": "coreutils",
+    "sed": "sed",
 }
 """The Debian package that brings each."""
 _LEFT_OUT = "left out: "
 
 
-def need(program: str) -> None:
-    """Go on where there is that program; else leave the test out, or fail it if CI is set."""
-    if shutil.which(program) is None:
-        leave_out(f"with {program}: {missing(program)}")
+def need(*programs: str) -> None:
+    """Go on where there are these programs; else leave the test out, or fail it if CI is set."""
+    for program in programs:
+        if shutil.which(program) is None:
+            leave_out(f"with {program}: {missing(program)}")
 
 
 def missing(program: str) -> str:
