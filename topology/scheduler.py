@@ -15,8 +15,9 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     it is at least the clock's round.
  4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules above
     `Claims`): one node's up to the last plan + H, more than that only as the median of the live members of
-    the last plan that have not begun anew since, if two have not (of all live nodes before the first), and
-    then the next round is the median + 2H + 1. The mesh begins again there.
+    the last plan that have not begun anew since, if two have not (of all its live members else, so a lone one
+    is believed; of all live nodes before the first), and then the next round is the median + 2H + 1. The mesh
+    begins again there.
  5. Of a heartbeat that tells more progress, only the progress is refused: it counts as none.
  6. In one process no plan outlives its run: the first plan follows the furthest progress, and nothing was
     lost.
@@ -39,8 +40,9 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     member of the last plan can go on (all are lost; or some have to join again, and the others are silent),
     the mesh begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full
     afterwards.
-16. The run ends with a plan without members: after `rounds`, or when no journal can be left, as then there is
-    nobody to learn from: every node that was ever a member has begun anew, and is there to say so, or leaves.
+16. The run ends with a plan without members: after `rounds`, or when no journal with a round can be left, as
+    then there is nobody to learn from: every node that was ever a member has begun anew or never stepped, and
+    is there to say so, or leaves.
     Nothing is planned after it.
 
 | event            | changes                                  | refused (counted, changes nothing)          |

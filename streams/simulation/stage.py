@@ -10,7 +10,6 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from nodes.learner import Learner
@@ -22,6 +21,7 @@ from streams.local.run import mesh_parts
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
+from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
@@ -173,7 +173,7 @@ class Stage:
     def __init__(self, file: MeshFile) -> None:
         if len(file.mesh.nodes) < 3:
             raise UsageError(f"{file.path}: a mesh of {len(file.mesh.nodes)}: must have 3 nodes to simulate")
-        self._file, self._tree = file, yaml.safe_load(file.path.read_text(encoding="utf-8"))
+        self._file, self._tree = file, read_yaml(file.path)
         size = file.mesh.slots.size
         parts = mesh_parts(file, rounds=1)
         self._decoders = {name: node.decoder for name, node in parts.nodes.items()}

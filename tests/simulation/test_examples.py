@@ -1,4 +1,4 @@
-"""Every example mesh runs in one process, shortened, with the noise it ships with."""
+"""Every example mesh runs in one process, shortened: with the noise it ships with, and under faults."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,10 @@ from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.mesh.file import load
 from streams.records.sources import held_out
+from streams.simulation.search import MeshStage, search
 from tests.support.meshes.examples import EACH, MESHES, ROUNDS, example
+
+HISTORIES = 3
 
 
 @pytest.mark.parametrize("name", EACH)
@@ -28,6 +31,12 @@ def test_an_example_learns_round_by_round(name, tmp_path, monkeypatch):
         assert all(seen.present.all() for seen in node.observations)
     summary = summarise(file, local.recorder, None)
     assert (summary.rounds, [node.malformed for node in summary.nodes]) == (ROUNDS, [0] * len(summary.nodes))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_no_history_of_an_example_breaks_an_invariant(name, tmp_path, monkeypatch):
+    stage = MeshStage(load(example(name, tmp_path, monkeypatch)))
+    assert [found.violation for found in search(stage, range(HISTORIES)) if found.violation] == []
 
 
 def whole(file):

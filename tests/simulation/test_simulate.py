@@ -36,6 +36,14 @@ def test_no_history_breaks_an_invariant(stage, first):
         assert outcome.violation is None, f"{outcome.violation}: {again}"
 
 
+@pytest.mark.parametrize(
+    "keep", [(0, 1, 2, 3, 8, 10, 12), (1, 2, 18, 21)], ids=["lone-liar", "nothing-learnt"]
+)
+def test_what_only_a_lone_liar_or_an_empty_journal_brings_about_breaks_none(stage, keep):
+    """The last plan's only member is believed; a run ends where the journals that are left hold no round."""
+    assert run(stage, 478, keep).violation is None
+
+
 def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
     stage = MeshStage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
     outcomes = list(search(stage, range(20)))

@@ -72,6 +72,11 @@ def test_a_liar_moves_nothing_when_the_others_are_silent():
     assert rounds(mesh) == list(range(10, mesh.plans[-1].round + 1))
 
 
+def test_the_only_member_of_the_last_plan_is_believed_as_plans_may_be_lost():
+    mesh = Mesh(plans=(plan(10, 9, (Member("a", "a1"),)),), heartbeats=[beat("a", 1_000)])
+    assert rounds(mesh)[:2] == [10, 1_000 + 2 * H + 1]
+
+
 def test_even_all_together_they_claim_no_round_beyond_what_a_plan_can_have():
     assert rounds(lost(10, MOST + 1, 2**63 - 1, 2**63 - 1)) == [10, 11, 12, 13]
     assert rounds(lost(10, *[MOST] * 3))[1] == MOST + 2 * H + 1
