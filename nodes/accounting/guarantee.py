@@ -47,6 +47,8 @@ class Guarantee:
         Whether noise is correlated over rounds: slots share it, and the proof is for real arithmetic.
     shift : float
         The public seconds by which the time of every record is moved, with slots by time.
+    keyed : tuple of str
+        The columns that are made of a record's key, which is public with slots by count.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -60,6 +62,7 @@ class Guarantee:
     trusted_broker: bool = False
     correlated: bool = False
     shift: float = 0.0
+    keyed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -90,6 +93,8 @@ class Guarantee:
             )
         strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
         public = _PUBLIC[self.slots].format(moved=self._moved(self.epsilon))
+        if self.keyed and self.slots == "count":
+            public += f", so what is made of the key ({', '.join(self.keyed)}) is not protected"
         if self.shift:
             public += (
                 f"; the time of every record is moved by the same {self.shift:,.15g} s, which are public"

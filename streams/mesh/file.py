@@ -130,7 +130,9 @@ class MeshFile(OwnParts[NodeSettings]):
     def resolved(self) -> Mesh:
         """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
         trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
-        return Mesh(self.mesh, trusting, self.code)
+        topics = {name: source for name in self.nodes if (source := self.existing_topic(name)) is not None}
+        keyed = {name: source.record.of_keys for name, source in topics.items()}
+        return Mesh(self.mesh, trusting, self.code, keyed)
 
     @property
     def dimension(self) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -173,14 +174,16 @@ class Mesh:
     """A mesh: makes each object that the settings describe on first use, and keeps it.
 
     Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
-    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything
-    here and in its nodes raises ValueError if the settings, each right by itself, do not fit together. Only
-    what has a loss runs the user's `code`, if that is one of their own, or raises MeshFileError.
+    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. `keyed`: the
+    columns that a node makes of records' keys. Everything here and in its nodes raises ValueError if the
+    settings, each right by itself, do not fit together. Only what has a loss runs the user's `code`, if that
+    is one of their own, or raises MeshFileError.
     """
 
     settings: MeshSettings
     trusting: frozenset[str] = frozenset()
     code: Code = NO_CODE
+    keyed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
     mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
@@ -296,7 +299,8 @@ class MeshNode:
     def guarantee(self) -> Guarantee:
         """The guarantee to the owner of a record of the node."""
         trusted = self.name in self.mesh.trusting
-        return guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
+        whole = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
+        return replace(whole, keyed=self.mesh.keyed.get(self.name, ()))
 
     @cached_property
     def price(self) -> Price:

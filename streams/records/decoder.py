@@ -89,6 +89,10 @@ class CsvFields:
         """Return why a record has no fields."""
         return Fault(None, csv_fault(value, self._options, self._encoding))
 
+    def single(self, value: bytes) -> str:
+        """Return the text that the bytes are as one value. Raises ValueError."""
+        return value.decode()
+
     def no_record(self, value: bytes) -> None:
         """Return None: each value is a record."""
 
@@ -158,6 +162,10 @@ class JsonFields:
     def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
         """Return why the bytes are no JSON object whose keys stand once."""
         return json_fault(value, columns)
+
+    def single(self, value: bytes) -> str:
+        """Return the text that the bytes are as one value. Raises ValueError."""
+        return value.decode()
 
     def no_record(self, value: bytes) -> None:
         """Return None: each line is a record."""

@@ -8,22 +8,71 @@ time it is left out before a slot's first records are chosen, which changes its 
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
-from streams.mesh.settings.schema import word
+from streams.mesh.settings.schema import WHOLE, OriginSettings, word
 from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_fields, message_encoding
 from streams.records.faults import Fault, NotARecord
+from streams.records.record import WholeMessage
+
+_FRAME = 5
+"""The bytes of a schema registry's frame: 0, and a schema's id."""
+
+
+class MessageFields(Fields, Protocol):
+    """Splits messages of one format, and keys of messages, into their fields."""
+
+    def single(self, value: bytes, /) -> object:
+        """Return what the bytes are as one value, without fields. Raises ValueError."""
+
+
+class FramedFields:
+    """Splits JSON objects behind a schema registry's frame. A message without it is unreadable."""
+
+    notation = json_fields.notation
+    """How numbers stand there."""
+
+    def __call__(self, value: bytes) -> Mapping[str, object] | None:
+        """Return a JSON object's fields."""
+        return json_fields(value[_FRAME:]) if _is_framed(value) else None
+
+    def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
+        """Return the columns of many messages; None if one of them is odd."""
+        if not all(map(_is_framed, values)):
+            return None
+        return json_fields.columns([value[_FRAME:] for value in values], names)
+
+    def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
+        """Return why a message has no fields."""
+        if not _is_framed(value):
+            return Fault(None, "without a schema registry's frame")
+        return json_fields.fault(value[_FRAME:], columns)
+
+    def no_record(self, value: bytes) -> None:
+        """Return None: each message is a record."""
+
+    def single(self, value: bytes) -> str:
+        """Return the text behind the frame, as one value. Raises ValueError."""
+        if not _is_framed(value):
+            raise ValueError
+        return value[_FRAME:].decode()
+
+
+def _is_framed(value: bytes) -> bool:
+    return len(value) > _FRAME and value[0] == 0
 
 
 class Messages:
     """Splits messages into the fields of their records, as `Fields` does."""
 
     def __init__(self, settings: TopicSettings) -> None:
-        self._nested = tuple(name for name in settings.record.columns if "." in name)
+        self._origins = _origins(settings)
         self._value = settings.value
         self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
-        self._split: Fields = json_fields
+        self._headers = {name: frozenset(words) for name, words in (settings.where_headers or {}).items()}
+        self._split: MessageFields = FramedFields() if settings.framed else json_fields
         if settings.columns is not None:
             dialect = settings.dialect
             encoding = "utf-8-sig" if dialect is None else message_encoding(dialect)
@@ -31,20 +80,27 @@ class Messages:
         self.notation = self._split.notation
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
-        """Return the record's fields, with those within fields under their names with dots."""
-        fields = self._split(message)
+        """Return the record's fields; those that are elsewhere in the message under their columns' names."""
+        fields = self._split(message) if self._may_pass(message) else None
         if fields is None or not self._passes(fields):
             return None
         record = fields if self._value is None else field_at(fields, self._value)
         if not isinstance(record, Mapping):
             return None
-        nested = {name: field_at(record, name) for name in self._nested if name not in record}
-        present = {name: value for name, value in nested.items() if value is not _NOTHING}
-        return {**record, **present} if present else record
+        if not self._origins:
+            return record
+        columns = dict(record)
+        for name, origin in self._origins.items():
+            value = self._at(origin, record, message)
+            if value is not _NOTHING:
+                columns[name] = value
+            else:
+                columns.pop(name, None)
+        return columns
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many messages; None if one is odd, or each is to be looked at alone."""
-        if self._value is not None or self._where or self._nested:
+        if self._value is not None or self._where or self._headers or self._origins:
             return None
         return self._split.columns(values, names)
 
@@ -53,7 +109,7 @@ class Messages:
         fields = self._split(message)
         if fields is None:
             return self._split.fault(message, columns)
-        if not self._passes(fields):
+        if not (self._may_pass(message) and self._passes(fields)):
             return Fault(None, NotARecord.LEFT_OUT.value)
         return Fault(None, f"no JSON object at {self._value}")
 
@@ -61,13 +117,48 @@ class Messages:
         """Return why a message holds no record; None if it may hold one, unreadable or not."""
         if not message:
             return NotARecord.TOMBSTONE
+        if not self._may_pass(message):
+            return NotARecord.LEFT_OUT
         if not self._where:
             return None
         fields = self._split(message)
         return NotARecord.LEFT_OUT if fields is not None and not self._passes(fields) else None
 
+    def _may_pass(self, message: bytes) -> bool:
+        return all(word(_header(message, name)) in words for name, words in self._headers.items())
+
     def _passes(self, fields: Mapping[str, object]) -> bool:
         return all(word(field_at(fields, path)) in words for path, words in self._where.items())
+
+    def _at(self, origin: OriginSettings, record: Mapping[str, object], message: bytes) -> object:
+        """Return the value that a message has there; something that is no value if it has none."""
+        if origin.path is not None:
+            return field_at(record, origin.path)
+        if origin.header is not None:
+            text = _header(message, origin.header)
+            return _NOTHING if text is None else text
+        key = message.key if isinstance(message, WholeMessage) else None
+        if key is None:
+            return _NOTHING
+        if origin.key == WHOLE:
+            return self._split.single(key)
+        fields = self._split(key)
+        return _NOTHING if fields is None else field_at(fields, origin.key or "")
+
+
+def _header(message: bytes, name: str) -> str | None:
+    """Return the text of a message's header; None if it has none of that name, or one without a text."""
+    header = message.headers.get(name) if isinstance(message, WholeMessage) else None
+    try:
+        return None if header is None else header.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _origins(settings: TopicSettings) -> dict[str, OriginSettings]:
+    """Return where columns are that are not in a field of just their name: a name with dots is a path."""
+    within = {name: OriginSettings(path=name) for name in settings.record.columns if "." in name}
+    return within | settings.record.origins
 
 
 _NOTHING = object()

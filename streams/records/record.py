@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.values import FloatArray, IntArray
@@ -21,6 +21,22 @@ class RawRecord(NamedTuple):
 
     value: bytes
     timestamp: float | None = None
+
+
+class WholeMessage(bytes):
+    """The value of a message of a topic, with its key and headers; of headers with one name the last."""
+
+    key: bytes | None
+    headers: Mapping[str, bytes | None]
+
+    @classmethod
+    def of(
+        cls, value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+    ) -> "WholeMessage":
+        """Return the message; one without a value is empty."""
+        message = cls(value or b"")
+        message.key, message.headers = key, dict(headers)
+        return message
 
 
 def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:

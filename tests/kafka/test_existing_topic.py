@@ -171,6 +171,34 @@ def test_a_topic_on_a_broker_of_its_own_in_time_with_messages_left_out(tmp_path,
         assert topic not in topics(broker.address)
 
 
+def test_columns_come_from_headers_and_keys_behind_frames(tmp_path, new_broker, topic):
+    broker, rounds, frame = new_broker(), 6, b"\0\0\0\0\1"
+    place, total = f"{topic}.framed", SIZE * rounds
+    features = {"amount": {"number": True, "from": {"header": "amount"}}}
+    features |= {"age": {"bounds": [0, 100], "from": {"key": "age"}}}
+    own = {"topic": place, "schema": SCHEMA | {"features": features}, "framed": True}
+    create(broker.address, place, 1)
+    producer = Producer({"bootstrap.servers": broker.address})
+    for k in range(total):
+        headers = [] if k % 7 == 3 else [("amount", str(k % 5).encode())]
+        value = (b"" if k % 7 == 5 else frame) + json.dumps({"fraud": k % 2}).encode()
+        producer.produce(place, value, key=frame + json.dumps({"age": k}).encode(), headers=headers)
+    assert producer.flush(PATIENCE) == 0
+    path = prepared(
+        tmp_path,
+        broker,
+        topic,
+        [message(k) for k in range(total + 20)],
+        own=own | {"value": None, "where": None},
+        rounds=rounds,
+    )
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        mesh.nodes()
+        mesh.finish()
+        assert set(learnt(broker.address, mesh)) == {(0, k) for k in range(total) if k % 7 not in {3, 5}}
+
+
 def test_partitions_that_are_added_are_read_from_their_first_record(tmp_path, new_broker, topic, monkeypatch):
     broker, rounds = new_broker(), 40
     monkeypatch.setattr(streams, "GROWN", 1.0)

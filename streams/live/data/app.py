@@ -24,6 +24,7 @@ from streams.codec.topics import DataTopics
 from streams.live.data.letters import DataLetters
 from streams.live.data.pinned import PinnedThread, Position
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.records.record import WholeMessage
 from streams.state.folder import StateFolder
 
 Taken = Callable[[Sequence[Arrival[bytes]]], Awaitable[None]]
@@ -47,6 +48,8 @@ class DataPart(NamedTuple):
     group: str
     place: Position
     take: Taken
+    whole: bool = False
+    """Whether records' keys and headers are read too."""
 
 
 class PinnedApp(faust.App):
@@ -129,16 +132,18 @@ def data_app(
     app.places = {part.topics.records: part.place for part in parts}
     app.letters = DataLetters(letters, {part.topics.records: part.topics.dead_letters for part in parts})
     for part in parts:
-        _add_agent(app, part.topics.records, part.take)
+        _add_agent(app, part.topics.records, part.take, _whole_arrival if part.whole else _arrival)
     return app
 
 
-def _add_agent(app: PinnedApp, name: str, take: Taken) -> None:
+def _add_agent(
+    app: PinnedApp, name: str, take: Taken, arrival: Callable[[ConsumerRecord], Arrival[bytes]]
+) -> None:
     topic = app.topic(name, schema=_Fetches(), acks=False)
 
     async def slots(stream: StreamT[Sequence[ConsumerRecord]]) -> None:
         async for records in cast("Stream[Sequence[ConsumerRecord]]", stream).noack():
-            await take([_arrival(record) for record in records])
+            await take([arrival(record) for record in records])
             if app.reader is not None:
                 app.reader.taken()
 
@@ -147,6 +152,11 @@ def _add_agent(app: PinnedApp, name: str, take: Taken) -> None:
 
 def _arrival(record: ConsumerRecord) -> Arrival[bytes]:
     return Arrival(record.partition, record.offset, record.timestamp / 1_000.0, record.value or b"")
+
+
+def _whole_arrival(record: ConsumerRecord) -> Arrival[bytes]:
+    message = WholeMessage.of(record.value, record.key, record.headers)
+    return _arrival(record)._replace(value=message)
 
 
 def _credentials(broker: BrokerSettings) -> Credentials | None:

@@ -42,6 +42,7 @@ class DataStream:
         existing: TopicSettings | None = None,
     ) -> None:
         self._partitions = None if existing is None else existing.partitions
+        self.whole = existing is not None and existing.reads_whole
         placed = None
         if existing is not None and isinstance(decoder, SchemaDecoder):
             placed = TimedMessages(decoder)

@@ -83,6 +83,7 @@ class DataStreams:
                 stream.group,
                 stream.begin(positions[stream.node], closed[stream.node], self._stirred.set),
                 stream.take,
+                stream.whole,
             )
             for stream in self._streams
         ]

@@ -22,7 +22,7 @@ from streams.mesh.settings.base import (
 )
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SchemaSettings, Words
+from streams.mesh.settings.schema import WHOLE, CsrSettings, FieldPath, LibsvmSettings, SchemaSettings, Words
 
 LIVENESS = 30.0
 """Seconds for which a process's loops may stand still, unless its owner says otherwise."""
@@ -125,6 +125,10 @@ class FileSettings(Settings):
         repeated = [name for k, name in enumerate(self.columns or ()) if name in (self.columns or ())[:k]]
         if repeated:
             raise refusal(f"{repeated[0]} is named twice", "columns")
+        for name in self.record.origins:
+            raise refusal(
+                "goes with kind topic: a file has its columns under their names", *_from(self.record, name)
+            )
         check_shuffle(self.path, shuffle=self.shuffle)
         return self
 
@@ -154,6 +158,13 @@ class FrameSettings(FileSettings):
         return rows
 
 
+def _from(schema: SchemaSettings, name: str) -> tuple[str, ...]:
+    """Return the key that says where a column's value is in a message."""
+    if name in schema.features:
+        return ("schema", "features", name, "from")
+    return ("schema", "label" if name == schema.label.column else "timestamp", "from")
+
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")
 """`spends.` goes before it, and Kafka allows 249 characters."""
 _MOST_PARTITIONS = 1_000
@@ -163,12 +174,6 @@ def _topic(name: str) -> str:
     if _TOPIC.fullmatch(name) is None or name in {".", ".."}:
         raise refusal("must be the name of a topic: up to 242 letters, digits, dots, - and _")
     return name
-
-
-def _path(text: str) -> str:
-    if not all(text.split(".")):
-        raise refusal("must be names with dots between them, like payload.after")
-    return text
 
 
 def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -182,8 +187,6 @@ def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 TopicName = Annotated[str, AfterValidator(_topic)]
 """The name of a topic, as Kafka allows it."""
-FieldPath = Annotated[str, AfterValidator(_path)]
-"""Where in a message a value is: names of fields, with dots between them."""
 Conditions = Annotated[dict[FieldPath, Words], Field(min_length=1)]
 Partitions = Annotated[
     tuple[int, ...],
@@ -204,6 +207,9 @@ class TopicSettings(Settings):
     party's data broker."""
     format: Literal["json", "csv"] = "json"
     """A message's value: a JSON object, or a CSV line."""
+    framed: bool = False
+    """Before the JSON of each value, and of each key that is read, is a schema registry's frame: a zero byte
+    and four of a schema's id. They are passed over; a message without them is unreadable."""
     record: SchemaSettings = Field(alias="schema")
     """The schema of the columns: a mapping, or the path of a YAML file that holds it. A name with dots, like
     `customer.country`, is that of a field within a field, unless the record has a field of just that name."""
@@ -217,6 +223,9 @@ class TopicSettings(Settings):
     where: Conditions | None = None
     """Fields of the message, each with the values that it may have, one or a list; in others no record is.
     Not given: each message holds one."""
+    where_headers: Annotated[dict[str, Words] | None, Field(min_length=1)] = None
+    """Headers of the message, each with the values that it may have, one or a list, as for `where`. Not
+    given: each message holds a record."""
     partitions: Partitions | None = None
     """The partitions to read. Not given: all."""
     max_record_bytes: RecordBytes = None
@@ -234,10 +243,24 @@ class TopicSettings(Settings):
             raise refusal(
                 "a message is one record, whatever it holds: must be false", "dialect", "line_breaks"
             )
+        lines = self.format == "csv"
+        if self.framed and self.format != "json":
+            raise refusal("goes with format json", "framed")
         for key in ("value", "where"):
-            if self.format == "csv" and getattr(self, key) is not None:
+            if lines and getattr(self, key) is not None:
                 raise refusal("goes with format json: a CSV line has no fields within fields", key)
+        for name, origin in self.record.origins.items():
+            if lines and (origin.path is not None or origin.key not in {None, WHOLE}):
+                text = "goes with format json: a CSV line, and its key, have no fields within fields"
+                raise refusal(text, *_from(self.record, name))
         return self
+
+    @property
+    def reads_whole(self) -> bool:
+        """Whether messages' keys or headers are read too."""
+        return self.where_headers is not None or any(
+            origin.path is None for origin in self.record.origins.values()
+        )
 
 
 class OutlierSettings(Settings):

@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
@@ -200,11 +201,52 @@ def _as_missing(value: Any) -> Any:
 Missing = Annotated[MissingSettings | None, BeforeValidator(_as_missing)]
 
 
+def _path(text: str) -> str:
+    if not all(text.split(".")):
+        raise refusal("must be names with dots between them, like payload.after")
+    return text
+
+
+FieldPath = Annotated[str, AfterValidator(_path)]
+"""Where in a message a value is: names of fields, with dots between them."""
+WHOLE = "."
+"""Stands for a message's key itself, which is no object."""
+
+
+def _key_path(text: str) -> str:
+    return text if text == WHOLE else _path(text)
+
+
+class OriginSettings(Choice):
+    """Where in the messages of a topic a column's value is."""
+
+    path: FieldPath | None = None
+    """A field of the record, or a field within a field; the path may stand alone, like
+    `from: customer.address.country`."""
+    header: Annotated[str | None, Field(min_length=1)] = None
+    """The message's header of that name, as text; the last one, if there are several."""
+    key: Annotated[str, AfterValidator(_key_path)] | None = None
+    """A field of the message's key, which has the same format as its value; `.` is the whole key, as text."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"path": value}
+        if isinstance(value, cls) or (isinstance(value, Mapping) and len(value) == 1 and {*value} <= _PLACES):
+            return value
+        raise refusal("must be a path of fields like customer.country, {header: ...} or {key: ...}")
+
+
+_PLACES = {"path", "header", "key"}
+Origin = Annotated[OriginSettings | None, Field(alias="from", exclude_if=absent)]
+
+
 class ColumnSettings(Choice):
     """How a column's value becomes features. Nothing is fitted to records: all bounds are given."""
 
     words: ClassVar[tuple[str, ...]] = ("number",)
-    beside: ClassVar[tuple[str, ...]] = ("missing", "format", "zone", "unit")
+    beside: ClassVar[tuple[str, ...]] = ("missing", "format", "zone", "unit", "from")
 
     number: bool = False
     """The number itself: one feature."""
@@ -235,6 +277,9 @@ class ColumnSettings(Choice):
     are no times."""
     unit: Unit = Field(default="s", exclude_if=lambda unit: unit == "s")
     """What a number of an `hour` or `weekday` counts since 1970, as `unit` of a timestamp."""
+    origin: Origin = None
+    """Beside one of these, in a source that is a topic: where in a message the value is. Not given: in the
+    record's field of the column's name."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -313,6 +358,9 @@ class LabelSettings(Settings):
     classes: Words | None = None
     """The classes, for softmax; not given for other losses. The label is the value's place in this list, from
     0. Other values make the record unreadable."""
+    origin: Origin = None
+    """In a source that is a topic: where in a message the label is. Not given: in the record's field of the
+    column's name."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
@@ -355,6 +403,10 @@ class TimestampSettings(Settings):
     def _whole(self) -> Self:
         check_time(self.unit, self.format, self.zone)
         return self
+
+    origin: Origin = None
+    """In a source that is a topic: where in a message the time is. Not given: in the record's field of the
+    column's name."""
 
     @model_serializer(mode="wrap")
     def _column_alone(self, whole: SerializerFunctionWrapHandler) -> Any:
@@ -414,6 +466,29 @@ class SchemaSettings(Settings):
         if common is not None:
             raise refusal(f"{common} is {used[common]}, and the truth is never learnt from", "truth")
         return self
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        feature = None if self.timestamp is None else self.features.get(self.timestamp.column)
+        if feature is not None and self.timestamp and self.timestamp.origin is not None:
+            raise refusal(
+                f"{self.timestamp.column} is a feature too: must be given there", "timestamp", "from"
+            )
+        return self
+
+    @property
+    def origins(self) -> dict[str, OriginSettings]:
+        """Where in a message the values of columns are that say it."""
+        columns = {name: column.origin for name, column in self.features.items()}
+        columns[self.label.column] = self.label.origin
+        if self.timestamp is not None:
+            columns.setdefault(self.timestamp.column, self.timestamp.origin)
+        return {name: origin for name, origin in columns.items() if origin is not None}
+
+    @property
+    def of_keys(self) -> tuple[str, ...]:
+        """The columns that are made of messages' keys."""
+        return tuple(name for name, origin in self.origins.items() if origin.key is not None)
 
     @property
     def width(self) -> int:

@@ -17,9 +17,15 @@ def source(**settings):
     return {"kind": "topic", "topic": "payments.authorised", "schema": SCHEMA} | settings
 
 
-def mesh(folder, **sources):
+def placed(origin):
+    """A schema whose first column is from there."""
+    return SCHEMA | {"features": {"x": {"number": True, "from": origin}, "deep.y": "number"}}
+
+
+def mesh(folder, *, privacy=None, **sources):
     """The file of a mesh of two nodes with these sources, each on a broker of its own."""
-    tree = changed(nodes=["a", "b"], loss="squared", topology={"graph": "complete"})
+    more = {} if privacy is None else {"privacy": privacy}
+    tree = changed(nodes=["a", "b"], loss="squared", topology={"graph": "complete"}, **more)
     broker = {"servers": "127.0.0.1:1"}
     tree["brokers"] = {"mesh": broker, "data": broker, "trust_broker": True}
     tree["nodes"] = {name: {"source": settings} for name, settings in sources.items()}
@@ -73,6 +79,37 @@ def test_slots_by_time_take_kafka_s_time_unless_the_schema_names_a_column(tmp_pa
     assert loaded(tmp_path, tree).own("a").source.record.timestamp is None
 
 
+def test_the_sentence_says_what_is_made_of_the_key(tmp_path, capsys):
+    features = {"x": {"number": True, "from": {"key": "x"}}, "y": {"number": True, "from": {"header": "y"}}}
+    keyed = SCHEMA | {"features": features}
+    privacy = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact"}
+    file = mesh(tmp_path, privacy=privacy, a=source(schema=keyed), b=source(topic="other"))
+    sentences = {name: promise.sentence for name, promise in promises_of(file).items()}
+    text = "are public (count slots), so what is made of the key (x) is not protected; a fact in k records"
+    assert text in sentences["a"]
+    assert "made of the key" not in sentences["b"]
+    outcome = Commands(capsys)("plan", file.path)
+    assert "so what is made of the key (x) is not protected" in " ".join(outcome.out.split())
+
+
+def test_with_slots_by_time_the_key_is_protected(tmp_path):
+    keyed = SCHEMA | {"label": {"column": "z", "from": {"key": "."}}}
+    slots = {"by": "time", "start": 0, "period": 1}
+    tree = changed(nodes=["a", "b"], loss="squared", topology={"graph": "complete"}, slots=slots)
+    tree["nodes"] = {"a": {"source": source(schema=keyed)}}
+    tree["mesh"]["privacy"] |= {"noise": "exact"}
+    sentence = promises_of(loaded(tmp_path, tree))["a"].sentence
+    assert "is protected" in sentence
+    assert "made of the key" not in sentence
+
+
+def test_a_file_has_its_columns_under_their_names(tmp_path):
+    elsewhere = SCHEMA | {"label": {"column": "z", "from": {"header": "z"}}}
+    file = {"kind": "json-lines", "path": "records.jsonl", "schema": elsewhere}
+    with pytest.raises(MeshFileError, match=r"nodes.a.source.schema.label.from: .*goes with kind topic"):
+        mesh(tmp_path, a=file, b=source())
+
+
 def test_run_says_in_one_line_that_it_reads_files(tmp_path, capsys):
     outcome = Commands(capsys)("run", mesh(tmp_path, a=source(), b=source(topic="other")).path)
     assert (outcome.code, outcome.out) == (2, "")
@@ -98,6 +135,13 @@ def test_commands_that_read_no_record_take_it(tmp_path, capsys, command):
         ({"columns": ["x"]}, "source.columns: "),
         ({"value": ""}, 'source.value: "": must be names with dots between them'),
         ({"where": {"op": ["c", {"a": 1}]}}, "source.where.op: "),
+        ({"framed": "yes"}, 'source.framed: "yes": must be true or false'),
+        ({"where_headers": {"op": []}}, "source.where_headers.op: "),
+        ({"schema": placed("customer..x")}, 'source.schema.features.x.from: "customer..x": must be'),
+        ({"schema": placed({"headers": "x"})}, "source.schema.features.x.from: "),
+        ({"schema": placed({"header": "x", "key": "x"})}, "source.schema.features.x.from: "),
+        ({"schema": placed({"header": ""})}, "source.schema.features.x.from.header: "),
+        ({"schema": placed({"key": "a..b"})}, 'source.schema.features.x.from.key: "a..b": must be names'),
         ({"where": {"": "c"}}, 'source.where: "": must be names with dots'),
         ({"partitions": "0"}, 'source.partitions: "0": must be a list'),
         ({"partitions": [0, -1]}, "source.partitions: "),

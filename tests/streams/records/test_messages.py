@@ -146,6 +146,8 @@ def test_a_slot_decoded_at_once_is_each_message_decoded_alone(messages, settings
         ({"format": "csv"}, "needs the names of the columns"),
         ({"columns": ["amount"]}, "goes with format csv"),
         ({"format": "csv", "columns": ["amount"], "where": {"op": "c"}}, "goes with format json"),
+        ({"format": "csv", "columns": ["amount"], "framed": True}, "goes with format json"),
+        ({"where_headers": {}}, "at least 1"),
     ],
 )
 def test_a_wrong_setting_says_what_is_allowed(settings, text):

@@ -14,23 +14,27 @@ from streams.live.data.stream import DataStream
 from streams.mesh.settings.node import TopicSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.messages import Messages
+from streams.records.record import WholeMessage
 from tests.support.brokers.data_streams import numbers
 
 SLOTS, PERIOD, SIZE = 4, 10.0, 2
 
 
-def topic(*, own_times, **settings):
+def topic(*, own_times, where="where", **settings):
     schema = {"features": {"x": "number"}, "label": {"column": "y"}}
-    schema |= {"timestamp": "at"} if own_times else {}
-    tree = {"kind": "topic", "topic": "t", "schema": schema, "where": {"op": "c"}}
+    places = {"where": "at", "where_headers": {"column": "at", "from": {"header": "at"}}}
+    schema |= {"timestamp": places[where]} if own_times else {}
+    tree = {"kind": "topic", "topic": "t", "schema": schema, where: {"op": "c"}}
     return TopicSettings.model_validate(tree | settings)
 
 
 def message(number, kind, at):
-    """A message whose record is the number; of what kind it is, and of what time."""
-    values = {"tombstone": b"", "broken": b"{", "update": json.dumps({"op": "u", "x": number}).encode()}
-    timeless = {"x": number, "y": 0, "op": "c", "at": "?" if kind == "timeless" else at}
-    return values.get(kind, json.dumps(timeless).encode())
+    """A message whose record is the number; of what kind, and what time: in its value and its headers."""
+    op, time = "u" if kind == "update" else "c", "?" if kind == "timeless" else at
+    fields = {"x": number, "y": 0, "op": op, "at": time}
+    values = {"tombstone": b"", "broken": b"{"}
+    headers = [("op", op.encode()), ("at", str(time).encode())]
+    return WholeMessage.of(values.get(kind, json.dumps(fields).encode()), None, headers)
 
 
 def slots_of(messages, settings, slots):
@@ -70,9 +74,12 @@ def by_time():
     return TimeSlots(SIZE, start=0.0, period=PERIOD, grace=0.0)
 
 
-@given(STREAMS, st.integers(0, 14), KINDS, TIMES, st.booleans())
-def test_by_time_a_message_more_changes_no_slot_but_its_own(messages, place, kind, at, own_times):
-    settings = topic(own_times=own_times)
+WHERE = st.sampled_from(["where", "where_headers"])
+
+
+@given(STREAMS, st.integers(0, 14), KINDS, TIMES, st.booleans(), WHERE)
+def test_by_time_a_message_more_changes_no_slot_but_its_own(messages, place, kind, at, own_times, where):
+    settings = topic(own_times=own_times, where=where)
     longer = [*messages[:place], (99, kind, at), *messages[place:]]
     own = int(at // PERIOD)
     for round, pair in enumerate(
@@ -81,9 +88,9 @@ def test_by_time_a_message_more_changes_no_slot_but_its_own(messages, place, kin
         assert round == own or pair[0] == pair[1]
 
 
-@given(STREAMS, st.integers(0, 13), KINDS)
-def test_by_count_what_a_message_holds_changes_no_place(messages, place, kind):
-    settings, size = topic(own_times=False), 3
+@given(STREAMS, st.integers(0, 13), KINDS, WHERE)
+def test_by_count_what_a_message_holds_changes_no_place(messages, place, kind, where):
+    settings, size = topic(own_times=False, where=where), 3
     changed = [
         (number, kind if k == place else before, at) for k, (number, before, at) in enumerate(messages)
     ]
@@ -95,11 +102,11 @@ def test_by_count_what_a_message_holds_changes_no_place(messages, place, kind):
         ]
 
 
-@given(STREAMS)
-def test_by_time_only_records_take_the_room_of_a_slot(messages):
+@given(STREAMS, WHERE)
+def test_by_time_only_records_take_the_room_of_a_slot(messages, where):
     """Tombstones, and what is left out, come before the first of a slot are chosen."""
     records = [(number, kind, at) for number, kind, at in messages if kind in {"record", "broken"}]
-    settings = topic(own_times=False)
+    settings = topic(own_times=False, where=where)
     kinds = {"record", "broken", "update", "tombstone"}
     messages = [part for part in messages if part[1] in kinds]
     assert slots_of(messages, settings, by_time) == slots_of(records, settings, by_time)
