@@ -26,6 +26,7 @@ from streams.mesh.settings.node import (
 )
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.records.decoder import SchemaDecoder
+from streams.records.detection import proposals
 from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.lint import findings
 from streams.records.observed import has_truth, truth
@@ -80,7 +81,7 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
     """Check what a mesh's file names."""
     wrong = faulty_loss(file) + unreadable(file)
     if wrong:
-        raise MeshFileError(wrong)
+        raise MeshFileError([*wrong, *proposals(file)])
     odd = findings(file)
     last_lines = [last_slot(file)] if last else []
     typer.echo(f"{file.path}: right")

@@ -23,6 +23,7 @@ from streams.local.scoring import Score
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.mesh.user_code import OrderlyEnd
+from streams.records.detection import proposals
 from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop
@@ -145,7 +146,7 @@ def check(file: CollaborationFile, *, last: bool) -> None:
     if file.held_out is not None:
         wrong += _mistakes(lambda: records_to_score(file))
     if wrong:
-        raise MeshFileError(told_once(wrong))
+        raise MeshFileError([*told_once(wrong), *proposals(file)])
     typer.echo(f"{file.path}: right")
     typer.echo(headline(file.mesh))
     for line in warnings(file.mesh):

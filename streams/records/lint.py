@@ -17,6 +17,7 @@ from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings, Unit
 from streams.records.decoder import SchemaDecoder
+from streams.records.detection import proposal
 from streams.records.faults import Fault, FaultCounts, some_of
 from streams.records.notation import FILE
 from streams.records.shared_records import shared_records
@@ -121,6 +122,8 @@ def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     if counts.notable:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
+    if counts.malformed and (text := proposal(one.settings)):
+        yield f"{'.'.join(one.place)}.dialect: {text}"
     yield from _times(file, one, times, records)
     for column in words:
         yield from column.findings(records)

@@ -33,8 +33,13 @@ THOUSANDS = frozenset(".,' \u2019\xa0\u202f")
 """What may stand between groups of three digits; the last two are spaces at which no line breaks."""
 
 
+def is_delimiter(value: str) -> bool:
+    """Return whether a text can stand between values."""
+    return len(value) == 1 and not value.isalnum() and value not in '\r\n\0\ufeff"'
+
+
 def _one_character(value: Any) -> Any:
-    if not isinstance(value, str) or len(value) != 1 or value.isalnum() or value in '\r\n\0\ufeff"':
+    if not isinstance(value, str) or not is_delimiter(value):
         raise refusal("must be one character, no letter, digit, quote or end of a line")
     return value
 

@@ -73,7 +73,7 @@ def test_a_source_that_cannot_be_used_is_named(call, mesh, tmp_path, content, wo
         (tmp_path / "records.csv").write_bytes(content)
     outcome = call("check", mesh)
     assert outcome.code == 2
-    assert len(outcome.err.splitlines()) == 1
+    assert len([line for line in outcome.err.splitlines() if ".dialect: " not in line]) == 1
     assert "nodes.a.source" in outcome.err
     assert words in outcome.err
 
