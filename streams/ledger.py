@@ -25,7 +25,7 @@ from streams.mesh.errors import check_type, one_of
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.kind import check_file
 from streams.mesh.settings.node import FileSettings, FrameSettings, TopicSettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files
 from streams.state.folder import JournalError
 from streams.state.spends import all_spends, fed_data, readers, spends_beside

@@ -31,7 +31,7 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
     TopicSettings,
 )
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from topology.scheduler import heartbeat_period
 
 

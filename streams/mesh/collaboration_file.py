@@ -16,7 +16,7 @@ from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.schema import SparseSettings
+from streams.mesh.settings.sparse import SparseSettings
 
 
 @dataclass(frozen=True)

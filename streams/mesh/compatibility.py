@@ -12,13 +12,8 @@ from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, SourceSettings, TopicSettings
-from streams.mesh.settings.schema import (
-    CsrSettings,
-    LabelSettings,
-    LibsvmSettings,
-    SchemaSettings,
-    SparseSettings,
-)
+from streams.mesh.settings.schema import LabelSettings, SchemaSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 
 # Checks that a source's features and labels fit the mesh.
 

@@ -27,7 +27,7 @@ from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings, TopicSettings
-from streams.mesh.settings.schema import SparseSettings
+from streams.mesh.settings.sparse import SparseSettings
 
 __all__ = [
     "COLLABORATION",

@@ -34,7 +34,8 @@ from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, Commo
 from streams.mesh.settings.files import read_small, read_yaml
 from streams.mesh.settings.mesh import NO_DIMENSION
 from streams.mesh.settings.node import FileSettings, HeldOutSettings
-from streams.mesh.settings.schema import SchemaSettings, SparseSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import SparseSettings
 
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T")

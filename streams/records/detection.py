@@ -144,7 +144,10 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 def _shape(text: str, detector: Any) -> DialectSettings:
     """Return the delimiter and the quote; the usual ones where nothing else can be told."""
-    shape = detector.Detector().detect(text)
+    try:
+        shape = detector.Detector().detect(text)
+    except Exception:  # noqa: BLE001 # odd text; the exception may show it
+        shape = None
     delimiter, quote = (None, None) if shape is None else (shape.delimiter, shape.quotechar)
     changes = {"delimiter": delimiter} if isinstance(delimiter, str) and is_delimiter(delimiter) else {}
     changes |= {"quote": quote} if quote == "'" and quote != delimiter else {}

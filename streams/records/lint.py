@@ -15,7 +15,8 @@ from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings, Unit
+from streams.mesh.settings.schema import Unit
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.detection import proposal
 from streams.records.faults import Fault, FaultCounts, some_of

@@ -21,7 +21,8 @@ from nodes.values import BoolArray, FloatArray, Observations
 from streams.mesh.errors import MeshFileError, told_once
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.node import FileSettings, FrameSettings
-from streams.mesh.settings.schema import ColumnSettings, SchemaSettings, SparseSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
+from streams.mesh.settings.sparse import SparseSettings
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.observed import observed

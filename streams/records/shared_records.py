@@ -14,7 +14,7 @@ from pathlib import Path
 from streams.mesh.compatibility import part_of
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.node import FileSettings, NodeSettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.csv_records import csv_records
 from streams.records.lines import is_packed, opened
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_rows

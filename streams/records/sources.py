@@ -23,14 +23,8 @@ from streams.mesh.settings.node import (
     TopicSettings,
 )
 from streams.mesh.settings.privacy import TimeSlotsSettings
-from streams.mesh.settings.schema import (
-    ColumnSettings,
-    CsrSettings,
-    LabelSettings,
-    LibsvmSettings,
-    SchemaSettings,
-    SparseSettings,
-)
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Observations
 from streams.mesh.read_files import note_file
-from streams.mesh.settings.schema import CsrSettings, SparseLabelSettings, SparseSettings
+from streams.mesh.settings.sparse import CsrSettings, SparseLabelSettings, SparseSettings
 from streams.records.columns import bounded
 from streams.records.faults import Fault, sparse_fault
 from streams.records.record import SparseRow, TotalDecoder

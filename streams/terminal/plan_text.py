@@ -13,7 +13,7 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings, TopologySettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
 from streams.terminal.spending import spending
 from streams.terminal.text import counted, described, headline, listed, promises

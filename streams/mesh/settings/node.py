@@ -22,7 +22,8 @@ from streams.mesh.settings.base import (
 )
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
-from streams.mesh.settings.schema import WHOLE, CsrSettings, FieldPath, LibsvmSettings, SchemaSettings, Words
+from streams.mesh.settings.schema import WHOLE, FieldPath, SchemaSettings, Words
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 
 LIVENESS = 30.0
 """Seconds for which a process's loops may stand still, unless its owner says otherwise."""

@@ -30,7 +30,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings, TopicSettings
 from streams.mesh.settings.parties import feeder_user
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
 from streams.records.record import CHUNK, RawRecord, moved

@@ -18,7 +18,8 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.mesh import PathSettings, TargetSettings
 from streams.mesh.settings.node import FileSettings, OwnSourceSettings
-from streams.mesh.settings.schema import ColumnSettings, CsrSettings, LibsvmSettings, SchemaSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.lines import ordered
 from streams.records.localisation import NOISE, sensor, target_path
 from streams.records.own import OwnDecoder

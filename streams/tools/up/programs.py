@@ -10,7 +10,7 @@ from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, TopicSettings
-from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader

@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.faults import UNKNOWN, Fault, FaultCounts
 from streams.records.sources import decoder

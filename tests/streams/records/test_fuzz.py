@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nodes.sparse import SparseRows
-from streams.mesh.settings.schema import CsrSettings, SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import CsrSettings
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.observed import observed, truth
 from streams.records.sources import decoder

@@ -33,15 +33,13 @@ from streams.mesh.settings.node import (
 )
 from streams.mesh.settings.schema import (
     ColumnSettings,
-    CsrSettings,
     LabelSettings,
-    LibsvmSettings,
     MissingSettings,
     OriginSettings,
     SchemaSettings,
-    SparseLabelSettings,
     TimestampSettings,
 )
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseLabelSettings
 from streams.records.sources import held_out, open_source
 from streams.tools.feed.lines import FeedOptions, Lines, opened
 from tests.support.meshes.files import changed, loaded

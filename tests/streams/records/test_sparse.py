@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.sparse import SparseRows
-from streams.mesh.settings.schema import LibsvmSettings
+from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.observed import observed
 from streams.records.sparse import LibsvmDecoder
 

@@ -8,7 +8,8 @@ import pytest
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.model_file import Model
 from streams.mesh.settings.files import LONGEST_LINE
-from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import JsonFields, SchemaDecoder, json_fields
 from streams.records.observed import observed, truth
 from streams.records.record import SparseRow

@@ -9,7 +9,8 @@ import pytest
 from nodes.losses.gradients import slot_gradients
 from nodes.losses.losses import Squared
 from nodes.privacy.clipping import clip
-from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.observed import observed
 from streams.records.sparse import LibsvmDecoder
