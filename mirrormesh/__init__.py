@@ -10,19 +10,20 @@ if TYPE_CHECKING:
     from nodes.engine import Engine, Step
     from nodes.losses.check_loss import check_loss
     from nodes.values import Observations
+    from streams.collaboration.file import CollaborationFile, load_collaboration
+    from streams.collaboration.outcome import CollaborationOutcome
     from streams.ledger import Promise, promise
-    from streams.local.collaboration_outcome import CollaborationOutcome
     from streams.local.recorder import NodeHistory
     from streams.local.results import Summary
-    from streams.local.run import Outcome, run
+    from streams.local.run import Outcome
     from streams.mesh.errors import MeshFileError, UsageError
     from streams.mesh.examples import example_mesh, examples
-    from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration
+    from streams.mesh.file import MeshFile, load
     from streams.mesh.model_file import Model, read_model
     from streams.records.frames import Named
     from streams.status.account import OwnerAccount, PrivacyAccount, budget
     from streams.tools.model.predicting import PredictionWriter, predict
-    from streams.tools.model.writing import run_model, write_model
+    from streams.tools.model.writing import run, run_model, write_model
     from streams.tools.tuning.forecasting import ForecastValue, forecast
 
 __all__ = [
@@ -64,8 +65,8 @@ _MODULES = {
     "nodes.values": ("Observations",),
     "streams.ledger": ("Promise", "promise"),
     "streams.local.recorder": ("NodeHistory",),
-    "streams.local.run": ("Outcome", "run"),
-    "streams.local.collaboration_outcome": ("CollaborationOutcome",),
+    "streams.local.run": ("Outcome",),
+    "streams.collaboration.outcome": ("CollaborationOutcome",),
     "streams.local.results": ("Summary",),
     "streams.mesh.errors": ("MeshFileError", "UsageError"),
     "streams.mesh.examples": ("example_mesh", "examples"),
@@ -74,7 +75,7 @@ _MODULES = {
     "streams.mesh.model_file": ("Model", "read_model"),
     "streams.records.frames": ("Named",),
     "streams.status.account": ("OwnerAccount", "PrivacyAccount", "budget"),
-    "streams.tools.model.writing": ("run_model", "write_model"),
+    "streams.tools.model.writing": ("run", "run_model", "write_model"),
     "streams.tools.tuning.forecasting": ("ForecastValue", "forecast"),
     "streams.tools.model.predicting": ("PredictionWriter", "predict"),
 }

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from nodes.accounting.guarantee import Guarantee, Price
+from nodes.accounting.guarantee import Price, RunGuarantee
 from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
-from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh.compatibility import Part, by_time, part_of
 from streams.mesh.errors import check_type, one_of
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile
 from streams.mesh.kind import check_file
 from streams.mesh.settings.node import FileSettings, FrameSettings, TopicSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
@@ -44,8 +43,6 @@ __all__ = [
     "stated_apart",
 ]
 
-AnyFile = MeshFile | CollaborationFile
-
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -55,7 +52,7 @@ class Promise:
     """
 
     name: str
-    guarantee: Guarantee | AnswerGuarantee
+    guarantee: RunGuarantee
     reuse: Reuse | None = None
 
     @property
@@ -408,4 +405,5 @@ def _unchanged(data: Data) -> bool:
 
 def price_of(file: AnyFile, name: str) -> Price:
     """Return the price of a node's releases; of an owner, of all its answers."""
-    return file.resolved.price(name)
+    price: Price = file.resolved.price(name)
+    return price

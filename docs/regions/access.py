@@ -1,8 +1,8 @@
 """Which topics each process reads and writes, as rights for a broker with users."""
 
-from streams.bus.collaboration import learner, owner_feeder, owner_on_data, owner_on_mesh
 from streams.bus.rights import Access, feeder, node_on_data, node_on_mesh, scheduler
 from streams.codec.topics import DataTopics, MeshTopics
+from streams.collaboration.rights import learner, owner_feeder, owner_on_data, owner_on_mesh
 
 _NAMES = {
     "zowner": "<owner>",

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from nodes.machine import phases
+from nodes.machine import machine
 from topology import scheduler
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +23,9 @@ def region() -> str:
 
 def node_machine() -> str:
     """Return the phases of the node machine, as a picture and as a table."""
-    arrows = [f"  [*] --> {phases.Phase.WAITING}: the process starts"]
-    arrows += [f"  {one.phase} --> {one.then}: {one.when}" for one in phases.TRANSITIONS]
-    rows = [f"| {one.phase} | {one.when} | {one.does} | {one.then} |" for one in phases.TRANSITIONS]
+    arrows = [f"  [*] --> {machine.Phase.WAITING}: the process starts"]
+    arrows += [f"  {one.phase} --> {one.then}: {one.when}" for one in machine.TRANSITIONS]
+    rows = [f"| {one.phase} | {one.when} | {one.does} | {one.then} |" for one in machine.TRANSITIONS]
     heading = ["| phase | once there is | the node does | and is |", "|---|---|---|---|"]
     picture = ["```mermaid", "stateDiagram-v2", *arrows, "```", ""]
     return "\n".join([*picture, *heading, *rows])

@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 
 import streams.mesh
 from docs.regions.setting_values import takes_none, value
+from streams.collaboration.settings import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.base import Choice, Settings
 from streams.mesh.settings.brokers import CommonBrokers
-from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import NodeSettings
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from streams.collaboration.journals import LearnerJournal, OwnerJournal, PartyJournal, RunParty
 from streams.state.folder import StateFolder, lock_of, write_ahead_log
 from streams.state.journal import SqliteJournal
 from streams.state.journal_file import NODE, SCHEMA, Form
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import PartyJournal, RunParty
 
 
 class StateFile(NamedTuple):

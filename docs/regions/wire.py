@@ -5,17 +5,10 @@ from collections.abc import Callable
 from types import FunctionType
 
 from docs.regions.access import placed
-from streams.codec import (
-    encode_dead_letter,
-    encode_heartbeat,
-    encode_plan,
-    encode_plans,
-    encode_query,
-    encode_release,
-    encode_response,
-)
+from streams.codec import encode_dead_letter, encode_heartbeat, encode_plan, encode_plans, encode_release
 from streams.codec.envelope import VERSION, Reason, SignedEnvelope
 from streams.codec.topics import DataTopics, MeshTopics
+from streams.collaboration.wire import encode_query, encode_response
 
 _REASONS = {
     Reason.TOO_LONG: "The message is longer than any of its kind.",

@@ -6,7 +6,7 @@ Every sentence about the guarantee is made from one value.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from nodes.accounting.releases import Composition, Sum
 from nodes.checks import OutOfRange, at_least_one
@@ -20,6 +20,25 @@ _PUBLIC = {
         "file, and costs in both"
     ),
 }
+
+
+class RunGuarantee(Protocol):
+    """The guarantee of one reader of records over one run, in the form of its kind of mesh file."""
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything is protected."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The epsilon of one record over the run; None: it is not protected."""
+
+    @property
+    def delta(self) -> float:
+        """The delta at which it holds."""
+
+    def sentence(self, name: str, /) -> str:
+        """Return the guarantee in words."""
 
 
 @dataclass(frozen=True, slots=True)

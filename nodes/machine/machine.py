@@ -17,33 +17,312 @@ Rules
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 * Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 
-This module takes events; the phases (table in `phases`) act on a `NodeState`: `enter` and `listen` until it
-takes part, `decide` and `step` while it learns.
+The machine takes events. After each it repeats the action of its phase (`ACTIONS`) until that does nothing
+more: `enter` and `listen` until it takes part, `decide` and `step` while it learns. `TRANSITIONS` has these
+steps as data: a test holds it against the code.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from nodes.learner import Learner
 from nodes.machine.events import (
+    BeforeStep,
+    Decided,
     Effect,
     Event,
     Evidence,
     LeaveAsked,
     Notice,
+    OpenSlot,
     PlanArrived,
     ReleaseArrived,
+    Scored,
     SendHeartbeat,
+    SendRelease,
     SlotClosed,
     Started,
 )
 from nodes.machine.history import History
-from nodes.machine.phases import ACTIONS, phase_of
+from nodes.machine.journal import DataPosition, JournalRecord
+from nodes.machine.membership import MembershipChoice
 from nodes.machine.state import NodeState
-from nodes.protocol import DeadlinePassed, Identity, Misused
-from topology.plans import Heartbeat
+from nodes.protocol import DeadlinePassed, Identity, Misused, StartDeadline
+from nodes.values import Consensus, FloatArray, Release, averaged
+from topology.plans import Heartbeat, Plan
+
+# A full member's round: decide, then step.
+#
+# `decide` acts in the phase "learning", `step` in the phase "decided".
+
+
+def decide(node: NodeState) -> bool:
+    """Fix consensus and decision once every source is heard or given up."""
+    opened = node.opened
+    if opened.is_waiting():
+        if node.deadlines and not opened.asked_at_once and node.silent.issuperset(opened.missing()):
+            opened.asked_at_once = True
+            node.effects.append(StartDeadline(opened.round, at_once=True))
+        return False
+    own_release = node.record.release
+    neighbours = opened.heard()
+    opened.corrected = tuple(node.history.late())
+    consensus = _corrected(node, _moved(node, opened.consensus(own_release, neighbours)), opened.corrected)
+    decision = node.learner.algorithm.decide(opened.round, consensus)
+    opened.settled = consensus, decision
+    releases = tuple([release for _, _, release in neighbours])
+    edges = tuple([source.name for source, _ in opened.place.row])
+    node.effects.append(Decided(opened.round, decision, own_release, releases, edges))
+    return True
+
+
+def _moved(node: NodeState, consensus: FloatArray) -> FloatArray:
+    """Move the consensus through the rounds that no plan has: F^(r - follows - 1) z."""
+    algorithm, plan = node.learner.algorithm, node.opened.plan
+    if algorithm.dynamics is None or not (times := algorithm.dynamics.skipped(plan.round, plan.follows)):
+        return consensus
+    return algorithm.contain(algorithm.dynamics.moved(consensus, times))
+
+
+def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
+    """Add F^k a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since.
+
+    k counts the F between: what comes late has moved as it would have in time, but for the set.
+    """
+    dynamics = node.learner.algorithm.dynamics
+    for lost_round, source in late:
+        missing = node.history.correction(lost_round, source)
+        if dynamics is not None:
+            missing = dynamics.moved(missing, node.history.moves(dynamics, lost_round, node.opened.round))
+        consensus = consensus + missing
+        node.notice(Notice.CORRECTED, source, lost_round)
+    return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)
+
+
+def step(node: NodeState) -> bool:
+    """Charge, clip, draw and step once slot and next plan are there: one transition, one journal record."""
+    opened = node.opened
+    slot, following = opened.slot, node.book.first_after(opened.round)
+    if slot is None or opened.settled is None or following is None:
+        return False
+    consensus, decision = opened.settled
+    before = node.record
+    node.effects.append(BeforeStep(opened.round, decision, slot.observations, slot.places))
+    lesson = node.learner.learn(
+        opened.round, consensus, decision, slot.observations, before.charged, node.secret
+    )
+    node.secret = lesson.secret
+    node.write(
+        following,
+        stepped=opened.round,
+        release=lesson.release,
+        exact=lesson.exact,
+        charged=lesson.charged,
+        average=averaged(before.average, decision),
+        position=_moved_on(before.data_position, slot.position),
+        read=_furthest(before.read, slot.position, slot.read),
+        given_up=opened.given_up,
+        corrected=opened.corrected,
+    )
+    figures = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+    node.effects.append(Scored(opened.round, decision, slot.observations, *figures))
+    node.open = None
+    return True
+
+
+def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
+    """Return the position after a slot; partitions that it does not mention keep theirs."""
+    if not after:
+        return before
+    merged = dict(before or ()) | dict(after)
+    return after if len(merged) == len(after) else tuple(sorted(merged.items()))
+
+
+def _furthest(*ends: DataPosition) -> DataPosition:
+    """Return the largest offset of each partition."""
+    furthest: dict[int, int] = {}
+    for partition, offset in chain(*ends):
+        furthest[partition] = max(offset, furthest.get(partition, 0))
+    return tuple(sorted(furthest.items()))
+
+
+# The way from waiting into a round: enter a plan, ask to join, listen.
+#
+# `enter` acts in the phase "waiting", `listen` in the phase "listening".
+
+
+def enter(node: NodeState) -> bool:
+    """Enter the first plan that this instance can act on."""
+    chosen = node.membership.choose(node.history.record)
+    if chosen is None:
+        if node.history.record is None or node.membership.join_after is not None:
+            node.history.join_from(node.book.last_round + 1)  # in a later plan, if at all
+            node.book.drop_before(node.book.last_round + 1)
+        return False
+    choice, plan = chosen
+    match choice:
+        case MembershipChoice.TAKE_PART:
+            _take_part(node, plan)
+            return True
+        case MembershipChoice.OVER:
+            node.halt("the run is over")
+        case MembershipChoice.LEFT:
+            as_asked = node.membership.leave_from == node.membership.asked_from
+            node.halt(
+                "the node has left, as asked" if as_asked else "the budget is spent, and the node has left"
+            )
+        case MembershipChoice.JOIN:
+            node.ask_to_join()
+            return True
+        case MembershipChoice.LISTEN:
+            node.history.join_from(plan.round)
+            node.open_round(plan)
+            return True
+    return False
+
+
+def _take_part(node: NodeState, plan: Plan) -> None:
+    """Act as a full member: send the release for this round, open its slot, start waiting for the others."""
+    place = node.open_round(plan).place
+    if node.history.record is None:
+        start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
+        position = None if node.learner.from_end else ()
+        node.write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
+    record, identity = node.record, node.identity
+    targets = tuple(filter(node.history.edges.__contains__, place.targets))
+    if targets:
+        simulated = node.learner.mechanism.simulated
+        message = record.message(identity.run, identity.name, identity.instance, simulated=simulated)
+        node.effects.append(SendRelease(targets, message))
+    node.effects.append(OpenSlot(plan.round, record.data_position))
+    if node.deadlines and place.row:
+        node.effects.append(StartDeadline(plan.round))
+
+
+def listen(node: NodeState) -> bool:
+    """Average the full members' releases, publicly, once all are there and the next plan is known."""
+    opened = node.opened
+    if node.deadlines and not opened.deadline_started and node.membership.mesh_has_come(opened.round):
+        opened.deadline_started = True
+        node.effects.append(StartDeadline(opened.round))
+    following = node.book.first_after(opened.round)
+    if following is None or opened.is_waiting():
+        return False
+    neighbours = opened.heard()
+    record = node.history.record
+    if neighbours:
+        release = _moved_release(node, opened.average(neighbours), opened.plan)
+    else:
+        release = _moved_alone(node, record, opened.round)
+    node.membership.join_after = None
+    node.notice(Notice.LISTENED, node.identity.name, opened.round)
+    node.write(
+        following,
+        stepped=opened.round,
+        release=release,
+        exact=True,
+        charged=record.charged if record else _charged_by_plan(node, opened.plan),
+        average=record.average if record else None,
+        position=record.data_position if record else None,
+        read=record.read if record else (),
+    )
+    node.open = None
+    return True
+
+
+def _moved_release(node: NodeState, average: FloatArray, plan: Plan) -> Release:
+    """Return the release after listening: F z, and F for each round before the plan that no plan has."""
+    algorithm = node.learner.algorithm
+    if algorithm.dynamics is not None:
+        times = 1 + algorithm.dynamics.skipped(plan.round, plan.follows)
+        average = algorithm.dynamics.moved(average, times)
+    return Release(algorithm.contain(average))
+
+
+def _moved_alone(node: NodeState, record: JournalRecord | None, round: int) -> Release:
+    """Return the release after a round in which nobody was heard: its own last one, moved to the next round.
+
+    It counts rounds, planned or not: of those in which it was away it knows no more.
+    """
+    algorithm = node.learner.algorithm
+    if record is None:
+        return Release(algorithm.start)
+    if algorithm.dynamics is None:
+        return record.release
+    made_for = record.stepped + 1 if record.stepped else record.round
+    return Release(algorithm.contain(algorithm.dynamics.moved(record.release, round + 1 - made_for)))
+
+
+def _charged_by_plan(node: NodeState, plan: Plan) -> int:
+    """Return the charges at the start of a life: the plan counts those of this run, the operator others.
+
+    It is never less than the charges of the journal's earlier lives, as plans may be lost with the broker.
+    """
+    named = dict(plan.named).get(node.identity.name, 0)
+    return max(node.carried, named + node.learner.charged_before)
+
+
+class Phase(StrEnum):
+    """A node's phase between two events."""
+
+    WAITING = "waiting"
+    LISTENING = "listening"
+    LEARNING = "learning"
+    DECIDED = "decided"
+    HALTED = "halted"
+
+
+def phase_of(node: NodeState) -> Phase:
+    """Return the phase of a node."""
+    if node.halted:
+        return Phase.HALTED
+    if node.open is None:
+        return Phase.WAITING
+    if node.open.listening:
+        return Phase.LISTENING
+    return Phase.LEARNING if node.open.settled is None else Phase.DECIDED
+
+
+ACTIONS: dict[Phase, Callable[[NodeState], bool]] = {
+    Phase.WAITING: enter,
+    Phase.LISTENING: listen,
+    Phase.LEARNING: decide,
+    Phase.DECIDED: step,
+    Phase.HALTED: lambda _: False,
+}
+"""Each does what is possible now, and returns whether it did anything."""
+
+
+class Transition(NamedTuple):
+    """From `phase` to `then` once `when` holds: by the phase's action, or by `event` alone."""
+
+    phase: Phase
+    when: str
+    does: str
+    then: Phase
+    event: type[Event] | None = None
+
+
+_HEARD = "releases or the deadline"
+_BEHIND = ("more than H plans ahead", "ask to join", Phase.WAITING, PlanArrived)
+
+TRANSITIONS = (
+    Transition(Phase.WAITING, "a plan as a full member", "send the release", Phase.LEARNING),
+    Transition(Phase.WAITING, "a plan as a listener", "listen", Phase.LISTENING),
+    Transition(Phase.WAITING, "a plan without a release for it", "ask to join", Phase.WAITING),
+    Transition(Phase.WAITING, "the run's end, or its own", "halt", Phase.HALTED),
+    Transition(Phase.WAITING, *_BEHIND),
+    Transition(Phase.LISTENING, f"{_HEARD}, and the next plan", "journal the average", Phase.WAITING),
+    Transition(Phase.LISTENING, *_BEHIND),
+    Transition(Phase.LEARNING, _HEARD, "decide", Phase.DECIDED),
+    Transition(Phase.LEARNING, *_BEHIND),
+    Transition(Phase.DECIDED, "its slot and the next plan", "step, journal", Phase.WAITING),
+    Transition(Phase.DECIDED, *_BEHIND),
+)
 
 
 class NodeMachine:

@@ -18,7 +18,7 @@ from streams.bus.logs import Logs
 from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 
@@ -41,7 +41,7 @@ class Outside(NamedTuple):
 
 
 def check_clusters(
-    file: MeshFile | CollaborationFile,
+    file: AnyFile,
     brokers: Mapping[str, BrokersSettings],
     clusters: Mapping[BrokerSettings, str],
 ) -> None:

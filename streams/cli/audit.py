@@ -10,8 +10,9 @@ from rich.console import Console
 from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
+from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import UsageError, chosen, no_file
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.status.account import charge_counts
 from streams.status.audit import (

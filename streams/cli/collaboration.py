@@ -15,16 +15,16 @@ from streams.bus.logs import reach
 from streams.cli.feed import feed_fully
 from streams.cli.model import check_output, show_model
 from streams.cli.up import run_here
+from streams.collaboration.file import CollaborationFile
 from streams.collaboration.local import LocalCollaboration, StateJournals
+from streams.collaboration.outcome import CollaborationOutcome, OwnerOutcome, outcome_so_far, seeded
+from streams.collaboration.passes import fixed_sets
 from streams.ledger import known_spends
-from streams.local.collaboration_outcome import CollaborationOutcome, OwnerOutcome, outcome_so_far, seeded
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
-from streams.mesh.file import CollaborationFile
 from streams.mesh.user_code import OrderlyEnd
 from streams.records.detection import proposals
-from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop
 from streams.status.account import owner_account

@@ -15,9 +15,10 @@ from streams.bus.bus import BusError, Stored
 from streams.bus.logs import reached
 from streams.cli.arguments import MeshArgument
 from streams.codec import decode_dead_letter
-from streams.mesh.collaboration import Wire
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.wire import Wire
 from streams.mesh.errors import chosen
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.terminal.report import say

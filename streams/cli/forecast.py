@@ -13,11 +13,12 @@ from rich.console import Console
 from nodes.collaboration.forecast import Owner
 from nodes.values import FloatArray
 from streams.cli.arguments import CodeOption, MeshArgument, PilotOption, RoundsOption
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.settings import OwnerTerms
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
-from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts, table
 from streams.terminal.text import counted

@@ -13,9 +13,10 @@ import typer
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
 from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
+from streams.collaboration.file import load_collaboration
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import MeshFile, load, load_collaboration
+from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.base import address as parsed
 from streams.metrics.endpoint import NotServed

@@ -9,12 +9,8 @@ from streams.codec.heartbeat import accuses, decode_heartbeat, encode_heartbeat
 from streams.codec.plans import decode_plan, decode_plans, encode_plan, encode_plans
 from streams.codec.vectors import (
     Expected,
-    decode_query,
     decode_release,
-    decode_response,
-    encode_query,
     encode_release,
-    encode_response,
 )
 
 __all__ = [
@@ -26,14 +22,10 @@ __all__ = [
     "decode_heartbeat",
     "decode_plan",
     "decode_plans",
-    "decode_query",
     "decode_release",
-    "decode_response",
     "encode_dead_letter",
     "encode_heartbeat",
     "encode_plan",
     "encode_plans",
-    "encode_query",
     "encode_release",
-    "encode_response",
 ]

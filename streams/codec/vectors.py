@@ -1,4 +1,4 @@
-"""Releases, queries and responses in bytes: each is one numbered vector of one sender.
+"""Numbered vectors of one sender in bytes: the form of releases, and of what other kinds of mesh send.
 
 version u8, kind u8, flags u8, digest 16, instance 16, number u64, run and source (u8 length, ASCII), values
 float64 (d,).
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
 
-from nodes.collaboration.messages import Query, Response
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import FloatArray, Release
 from streams.codec.envelope import (
@@ -27,11 +26,6 @@ from streams.codec.envelope import (
     unpacked,
     vector,
 )
-
-# The common form of releases, queries and responses: one numbered vector of one sender.
-#
-# version u8, kind u8, flags u8, digest 16, instance 16, number u64, run and source (u8 length, ASCII), values
-# float64 (d,).
 
 HEADER = Struct("<BBB16s16sQ")
 _NUMBERED = {Kind.RELEASE: "round", Kind.QUERY: "query", Kind.RESPONSE: "query"}
@@ -113,41 +107,3 @@ def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
     flags, instance, round_, values = opened(data, Kind.RELEASE, EXACT | SIMULATED, expected)
     exact, simulated = bool(flags & EXACT), bool(flags & SIMULATED)
     return ReleaseMessage(expected.run, expected.source, instance, round_, exact, simulated, Release(values))
-
-
-FINAL = 1
-
-
-def encode_query(query: Query, digest: bytes) -> bytes:
-    """Return the bytes of a query. Raises ValueError for a bad number, id or digest.
-
-    version u8, kind u8, flags u8 (1 final), digest 16, instance 16, number u64, run and learner (u8
-    length, ASCII), parameters float64 (d,).
-    """
-    ids = query.run, query.learner, query.instance
-    return packed(Kind.QUERY, FINAL if query.final else 0, ids, query.number, query.parameters, digest)
-
-
-@lru_cache(maxsize=64)  # the owners of one process share the decoding
-def decode_query(data: bytes, expected: Expected) -> Query:
-    """Return the query in `data`, its array read-only. Raises Refused unless it is an expected one."""
-    flags, instance, number, parameters = opened(data, Kind.QUERY, FINAL, expected)
-    return Query(expected.run, expected.source, instance, number, parameters, bool(flags & FINAL))
-
-
-def encode_response(response: Response, digest: bytes) -> bytes:
-    """Return the bytes of a response. Raises ValueError for a bad number, id or digest.
-
-    version u8, kind u8, flags u8 (2 simulated), digest 16, instance 16, query u64, run and owner (u8
-    length, ASCII), response float64 (d,).
-    """
-    ids = response.run, response.owner, response.instance
-    flags = SIMULATED if response.simulated else 0
-    return packed(Kind.RESPONSE, flags, ids, response.query, response.response, digest)
-
-
-@lru_cache(maxsize=64)
-def decode_response(data: bytes, expected: Expected) -> Response:
-    """Return the response in `data`, its array read-only. Raises Refused unless it is an expected one."""
-    flags, instance, number, values = opened(data, Kind.RESPONSE, SIMULATED, expected)
-    return Response(expected.run, expected.source, instance, number, bool(flags & SIMULATED), values)

@@ -1,1 +1,1 @@
-"""A collaboration of a learner and owners: roles, processes on a broker, and all in one process."""
+"""All of a collaboration of a learner and owners: its file, messages, rights, journals, roles, processes."""

@@ -17,19 +17,24 @@ from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import Refused
 from streams.codec.envelope import PLAIN
 from streams.codec.topics import MeshTopics
-from streams.collaboration.learner import LearnerRecords, LearnerRole, learner_start
-from streams.collaboration.owner import OwnerRecords, OwnerRole, owner_start
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.journals import OwnerSpend, open_learner_journal
+from streams.collaboration.passes import Passes, fixed_sets
+from streams.collaboration.roles import (
+    LearnerRecords,
+    LearnerRole,
+    OwnerRecords,
+    OwnerRole,
+    learner_start,
+    owner_start,
+)
+from streams.collaboration.wire import Wire
 from streams.ledger import Reuse, known_spends
-from streams.live.spend import OwnerSpend
-from streams.mesh.collaboration import Wire
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import CollaborationFile
-from streams.records.passes import Passes, fixed_sets
 from streams.runtime.actions import Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.process import Failed
 from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.state.folder import StateFolder
-from streams.state.learner_journal import open_learner_journal
 
 
 @dataclass(frozen=True, slots=True)

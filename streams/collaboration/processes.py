@@ -17,31 +17,29 @@ from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.protocol import Noticed
 from streams.bus.bus import Bus, OffsetOutOfRange, Unreachable
-from streams.bus.collaboration import collaboration_specs, owner_on_mesh
-from streams.bus.collaboration import learner as learner_access
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.diagnosis import Expiry
 from streams.bus.errors import bus_error
 from streams.bus.logs import SOON, Logs
 from streams.bus.rights import access_of_all
 from streams.codec import Refused
-from streams.collaboration.learner import LearnerRole, learner_start
-from streams.collaboration.owner import OwnerRole, owner_start
+from streams.collaboration.file import CollaborationFile, party_envelope
+from streams.collaboration.journals import OwnerSpend, open_learner_journal
+from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
+from streams.collaboration.passes import Passes, passes
+from streams.collaboration.rights import collaboration_specs, owner_on_mesh
+from streams.collaboration.rights import learner as learner_access
+from streams.collaboration.roles import LearnerRole, OwnerRole, learner_start, owner_start
+from streams.collaboration.wire import Wire
 from streams.ledger import Reuse, promises_of
 from streams.live.certificates import warn_of_end
 from streams.live.serving import warn_of_open
-from streams.live.spend import OwnerSpend
-from streams.mesh.collaboration import Wire
-from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError
-from streams.mesh.file import party_envelope
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import LIVENESS, FileSettings
-from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.registry import merge_registries
-from streams.records.passes import Passes, passes
 from streams.records.schema_files import file_decoder
 from streams.records.sparse import LibsvmDecoder
 from streams.runtime.actions import COMMITS, ProcessWorld
@@ -49,7 +47,6 @@ from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
 from streams.runtime.runner import Role
-from streams.state.learner_journal import open_learner_journal
 from streams.state.spends_topic import SpendsBus, SpendsTopic
 
 Extent = tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ beside a topic of data. What one of the two knows and the other lacks is exchang
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,18 +16,16 @@ from nodes.machine.journal import DataPosition, JournalRecord
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
-from streams.ledger import Reuse, data_of, known_spends, price_of, stated_apart
+from streams.ledger import Reuse, data_of, known_spends, stated_apart
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlotsSettings
-from streams.state import party_journal
-from streams.state.folder import JournalError, StateFolder
+from streams.state.folder import StateFolder
 from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
-from streams.state.owner_journal import OwnerJournal
 from streams.state.spends import all_spends, begin_life, end_life, keep_spends, put_aside, read_spends
 from streams.state.spends_topic import SpendsTopic, unwritten
 
@@ -49,12 +47,12 @@ class NodeOptions:
     web: Address | None = None
 
 
-class _LifeRecord:
+class LifeRecord:
     """One process's record of a life, in its folder and beside its topic. `own`: the life, as it began."""
 
     own: Spend
 
-    def __init__(self, file: MeshFile | CollaborationFile, reader: str, state: Path) -> None:
+    def __init__(self, file: AnyFile, reader: str, state: Path) -> None:
         self._reader, self._state, self._mesh_file = reader, state, file
         self._topic: SpendsTopic | None = None
         self._lines: tuple[Spend, ...] | None = None
@@ -91,7 +89,7 @@ class _LifeRecord:
                 self._topic.send(ended)
 
 
-class NodeSpend(_LifeRecord):
+class NodeSpend(LifeRecord):
     """A node's. Create it before the journal is opened.
 
     Attributes
@@ -220,60 +218,6 @@ def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int,
             return (Span(TIME),)
         return (Span(TIME, mesh.slots.start + record.stepped * mesh.slots.period),)
     return tuple(Span(str(partition), offset) for partition, offset in (position or {0: 0}).items())
-
-
-class OwnerSpend(_LifeRecord):
-    """An owner's: the number of answers, and the price of all T of them, as the run may go on.
-
-    Create it before the journal is opened.
-    """
-
-    def __init__(self, file: CollaborationFile, owner: str, state: Path, *, other_data: bool = False) -> None:
-        super().__init__(file, owner, state)
-        self._file, self._other_data = file, other_data
-
-    def journal(self, instance: str) -> OwnerJournal:
-        """Open the owner's journal, or make it; that of another run is put aside.
-
-        Raises JournalError, also if `.spends` knows of more answers: then an older journal was put back.
-        """
-        file, mesh, path = self._file, self._file.mesh, StateFolder(self._state).journal(self._reader)
-        price = price_of(file, self._reader)
-        party = party_journal.RunParty(
-            mesh.name, mesh.run, self._reader, file.digest(), mesh.agreed_text, price
-        )
-        party_journal.put_aside(path, OwnerJournal, party)
-        journal = OwnerJournal.opened(path, party, instance)
-        with ExitStack() as refused:
-            refused.callback(journal.close)
-            recorded, journalled = recorded_answers(file, self._reader, self._state), len(journal.records)
-            if recorded > journalled:
-                raise JournalError(
-                    f"{path}: {recorded} queries were answered, and it knows of {journalled}: it must be the "
-                    f"newest one, or the run a new one"
-                )
-            refused.pop_all()
-        return journal
-
-    def begin(self, journal: OwnerJournal, topic: SpendsTopic | None = None) -> None:
-        """Record that the run continues. Raises JournalError, BusError."""
-        fresh = not journal.records
-        self._begin(journal.spend, topic, fresh=fresh, other_data=self._other_data and fresh)
-
-    def known(self) -> Reuse:
-        """Return what is known of the set. Raises JournalError, BusError."""
-        return self._known()
-
-    def end(self, journal: OwnerJournal) -> None:
-        """Record what was charged. Raises JournalError."""
-        self._send(end_life(self._state, journal.spend))
-
-
-def recorded_answers(file: CollaborationFile, owner: str, state: Path) -> int:
-    """Return the answers of this run that the folder's lines know of, whichever journal they are in."""
-    this_run = (file.mesh.name, file.mesh.run)
-    lives = read_spends(StateFolder(state).spends(owner))
-    return max((life.charged for life in lives if (life.mesh, life.run) == this_run), default=0)
 
 
 def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:

@@ -1,10 +1,9 @@
 """Runs and records a mesh file's whole mesh in one process, for `run`, `demo` and notebooks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
 
 from nodes.accounting.spends import Spend
 from nodes.algorithms import Algorithm
@@ -13,23 +12,16 @@ from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
 from streams.ledger import Reuse, data_of, known_spends, stated_apart
 from streams.live.spend import begun_life, end_node
-from streams.local.collaboration_outcome import CollaborationOutcome
 from streams.local.mesh import MemoryMesh, MeshParts, NodeParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
 from streams.local.results import Summary, summarise
 from streams.mesh.errors import (
     UsageError,
-    as_count_or_none,
-    as_path_or_none,
-    check_type,
-    refused,
     writable_folder,
 )
-from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
-from streams.mesh.kind import check_file
+from streams.mesh.file import MeshFile
 from streams.mesh.settings.mesh import TopologySettings
 from streams.records.faults import FaultCounts
-from streams.records.frames import with_records
 from streams.records.slot_feed import RecordCounts
 from streams.records.sources import check_source, open_source, records_to_score
 from streams.state.data_order import check_order, keep_order
@@ -250,79 +242,6 @@ class Outcome:
     nodes: dict[str, NodeHistory]
 
 
-@overload
-def run(
-    file: MeshFile,
-    *,
-    rounds: int | None = None,
-    seed: int | None = None,
-    records: Mapping[str, Any] | None = None,
-    state: str | Path | None = None,
-    other_data: bool = False,
-) -> Outcome: ...
-
-
-@overload
-def run(
-    file: CollaborationFile,
-    *,
-    rounds: int | None = None,
-    seed: int | None = None,
-    records: Mapping[str, Any] | None = None,
-    state: str | Path | None = None,
-    other_data: bool = False,
-) -> CollaborationOutcome: ...
-
-
-def run(
-    file: AnyFile,
-    *,
-    rounds: int | None = None,
-    seed: int | None = None,
-    records: Mapping[str, Any] | None = None,
-    state: str | Path | None = None,
-    other_data: bool = False,
-) -> Outcome | CollaborationOutcome:
-    """Run a mesh file's whole mesh, or its collaboration, in this process, to its end.
-
-    Parameters
-    ----------
-    rounds, seed
-        In place of the file's: in a collaboration the number of queries, at most the file's, and the seed of
-        simulated noise.
-    records
-        Records by node or owner, or `held_out`, in place of their sources': data frames of pandas, polars or
-        Arrow, or dicts of columns, alone or as `Named(name, frame)`.
-    state
-        The folder of the journals, as of `mirrormesh run --state`: it counts what all runs spend on the same
-        records, which it knows by their files, or by the names that `records` must then have. Not given:
-        nothing is kept on the disk, and what several runs spend on the same records is not counted.
-    other_data
-        You state that a new run reads other records than all earlier runs in `state`, although names agree.
-
-    Raises
-    ------
-    MeshFileError
-        A source cannot be read, or a schema does not fit.
-    UsageError
-        An argument is wrong, the run cannot continue in `state`, a collaboration's theta diverges, or its
-        noise has no seed.
-    JournalError
-        A journal in `state` cannot be read or written.
-    """
-    check_file("file", file)
-    rounds, seed = as_count_or_none("rounds", rounds, 1), as_count_or_none("seed", seed, 0)
-    folder = as_path_or_none("state", state)
-    check_type("other_data", other_data, bool, "must be True or False")
-    if other_data and folder is None:
-        raise refused("other_data", other_data, "goes with state")
-    file = with_records(file, records, named=folder is not None)
-    outcome: Outcome | CollaborationOutcome = file.kind.outcome(
-        file, rounds, seed, folder, other_data=other_data
-    )
-    return outcome
-
-
 def nodes_outcome(
     file: MeshFile,
     rounds: int | None = None,
@@ -331,7 +250,7 @@ def nodes_outcome(
     *,
     other_data: bool = False,
 ) -> Outcome:
-    """Run a mesh of nodes; see `run`."""
+    """Run a mesh of nodes in this process, to its end; see `streams.tools.model.writing.run`."""
     parts = mesh_parts(file, rounds=rounds, seed=seed)
     tested = FaultCounts()
     test_records = records_to_score(file, tested)

@@ -4,11 +4,10 @@ import json
 from hashlib import blake2b
 from itertools import zip_longest
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from streams.mesh.errors import Problem, elided
 from streams.mesh.settings.algorithm import LossSettings
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, SourceSettings, TopicSettings
@@ -17,8 +16,23 @@ from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSett
 
 # Checks that a source's features and labels fit the mesh.
 
-Fitted = MeshSettings | CollaborationSettings
-"""The shared parts that a source must fit."""
+
+class Fitted(Protocol):
+    """The shared part that a source must fit, of any kind of mesh file."""
+
+    dimension: int
+    loss: LossSettings
+
+    @property
+    def loss_dimension(self) -> int:
+        """The number of coordinates that the loss sees."""
+
+    @property
+    def by_time(self) -> bool:
+        """Whether records need a time."""
+
+    def loss_of(self, name: str, /) -> LossSettings:
+        """Return the loss of one member's records."""
 
 
 def loss_at(shared: Fitted, path: tuple[str, ...]) -> LossSettings:

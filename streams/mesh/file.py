@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.machine.time_slots import TimeSlots
 from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.codec.topics import DataTopics
 from streams.mesh import checks
-from streams.mesh.collaboration_file import COLLABORATION, CollaborationFile
 from streams.mesh.compatibility import width_problems
 from streams.mesh.errors import MeshFileError, as_path, check_type, texts, told_once
-from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
+from streams.mesh.kind import FileKind, LazyFunction, LazyKind, OwnParts, read_file
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
@@ -30,16 +29,13 @@ from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSett
 from streams.mesh.settings.sparse import SparseSettings
 
 __all__ = [
-    "COLLABORATION",
     "KINDS",
     "NODES",
     "AnyFile",
-    "CollaborationFile",
     "MeshFile",
     "MeshFileError",
     "load",
     "load_any",
-    "load_collaboration",
 ]
 
 
@@ -219,6 +215,7 @@ NODES = FileKind(
     model=LazyFunction("streams.tools.model.writing:nodes_model"),
     histories=LazyFunction("streams.simulation.search:MeshStage"),
     exported=LazyFunction("streams.tools.export.asked:nodes_files"),
+    journals={},
     messages="plans and heartbeats",
     commands={
         "run": LazyFunction("streams.cli.run:run_nodes"),
@@ -250,10 +247,14 @@ NODES = FileKind(
 )
 """The kind of a mesh of nodes, each with its own stream."""
 
-AnyFile = MeshFile | CollaborationFile
-"""A mesh file of either kind."""
+AnyFile = OwnParts[Any]
+"""A mesh file of any kind."""
 
-KINDS: tuple[FileKind[AnyFile], ...] = (NODES, COLLABORATION)
+KINDS = (
+    LazyKind(None, "streams.mesh.file:NODES"),
+    LazyKind("collaboration", "streams.collaboration.file:COLLABORATION"),
+)
+"""All kinds. One that has a folder of its own is imported with the first file of it."""
 
 
 def load(
@@ -272,12 +273,7 @@ def load(
     path, names = as_path("path", path), texts("code", code)
     if environment is not None:
         check_type("environment", environment, Mapping, "must be a mapping of texts, or None")
-    return read_file(path, [NODES], KINDS, environment, secrets=secrets, code=names)
-
-
-def load_collaboration(path: str | Path) -> CollaborationFile:
-    """Load the file of a collaboration. Raises as `load`; WrongKind for a mesh of nodes."""
-    return read_file(as_path("path", path), [COLLABORATION], KINDS, None, secrets=True, code=())
+    return read_file(path, KINDS, [NODES], environment, secrets=secrets, code=names)
 
 
 def load_any(
@@ -287,12 +283,12 @@ def load_any(
     secrets: bool = True,
     code: Iterable[str] = (),
 ) -> AnyFile:
-    """Load a mesh file of either kind. Raises MeshFileError with every mistake found, one line each.
+    """Load a mesh file of any kind. Raises MeshFileError with every mistake found, one line each.
 
     `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
-    return read_file(path, KINDS, KINDS, environment, secrets=secrets, code=code)
+    return read_file(path, KINDS, None, environment, secrets=secrets, code=code)
 
 
 # Finds the slots by time that have ended at a given moment.
@@ -346,21 +342,12 @@ def _ago(seconds: float) -> str:
 def node_envelope(file: MeshFile, node: str) -> Envelope:
     """Return the envelope of a node's process. Raises MeshFileError if its key is missing, or another's."""
     public_key = file.mesh.nodes[node].key
-    return _signing(file, file.brokers(node).mesh, {node: public_key or ""}, f"the node {node}")
+    return signing_envelope(file, file.brokers(node).mesh, {node: public_key or ""}, f"the node {node}")
 
 
 def scheduler_envelope(file: MeshFile) -> Envelope:
     """Return the envelope of a scheduler's process. Raises MeshFileError, as `node_envelope` does."""
-    return _signing(file, file.mesh_broker, file.mesh.schedulers, "a scheduler of mesh.schedulers")
-
-
-def party_envelope(file: CollaborationFile, name: str) -> Envelope:
-    """Return the envelope of the learner's or an owner's process. Raises as `node_envelope` does."""
-    mesh = file.mesh
-    if name == mesh.learner:
-        return _signing(file, file.mesh_broker, {name: mesh.learner_key or ""}, f"the learner {name}")
-    key = mesh.owners[name].key
-    return _signing(file, file.mesh_broker_of(name), {name: key or ""}, f"the owner {name}")
+    return signing_envelope(file, file.mesh_broker, file.mesh.schedulers, "a scheduler of mesh.schedulers")
 
 
 def knows_writers(file: MeshFile, node: str) -> bool:
@@ -368,8 +355,12 @@ def knows_writers(file: MeshFile, node: str) -> bool:
     return file.mesh.signatures == "required" or file.brokers(node).mesh.knows_writers
 
 
-def _signing(file: AnyFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
-    envelope = file.resolved.envelope
+def signing_envelope(file: AnyFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
+    """Return the envelope of a process that signs with its broker's key; `keys`: the public ones by name.
+
+    Raises MeshFileError if the key is missing, or none of `keys`; `whose` it must be, in words.
+    """
+    envelope: Envelope = file.resolved.envelope
     if not isinstance(envelope, SignedEnvelope):
         return envelope
     place = ("brokers", "mesh", "signing_key")

@@ -3,7 +3,7 @@
 Nothing else asks of which kind a file is. What lies in this room, a file says itself (`OwnParts` is what all
 have in common). What lies in rooms above, which a file must not import, its kind names by `LazyFunction`:
 the topics and users on brokers, the account, the run in one process, each command. So a new kind is its file,
-its `FileKind`, and the functions that this names.
+its `FileKind`, the functions that this names, and its entry in `streams.mesh.file.KINDS`.
 """
 
 import os
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from nodes.accounting.guarantee import RunGuarantee
 from streams.codec.topics import DataTopics
 from streams.mesh.errors import (
     ABSENT,
@@ -62,6 +63,7 @@ class OwnParts(Generic[P]):
     code: Code
     elsewhere: Mapping[str, str]
     common: CommonBrokers | None
+    held_out: FileSettings | SparseSettings | None
 
     @property
     @abstractmethod
@@ -92,6 +94,15 @@ class OwnParts(Generic[P]):
     @abstractmethod
     def is_partitioned(self) -> bool:
         """Whether a topic of records may have more than one partition."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The dimension d of the vectors that they learn."""
+
+    @abstractmethod
+    def guarantee(self, name: str) -> RunGuarantee:
+        """Return the guarantee of one."""
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error for the value at `path` of this file; `allowed` says what it must be."""
@@ -235,6 +246,9 @@ class FileKind(Generic[F_co]):
     exported
         (raw file, format, name) -> the files that run the processes of a party (None: of the operator), and
         what to warn of.
+    journals
+        By the application id of its processes' journals: (path, name) -> the lives in one that are of `name`.
+        A node's needs none.
     commands
         Who does each command that serves the kind: the command itself, where it is the same for every kind
         that it serves.
@@ -256,8 +270,24 @@ class FileKind(Generic[F_co]):
     model: LazyFunction
     histories: LazyFunction
     exported: LazyFunction
+    journals: Mapping[int, LazyFunction]
     messages: str
     commands: Mapping[str, LazyFunction]
+
+
+@dataclass(frozen=True, slots=True)
+class LazyKind:
+    """A kind by its key. It is `module:name`, imported with the first file of the kind."""
+
+    key: str | None
+    path: str
+
+    @property
+    def kind(self) -> FileKind[Any]:
+        """The kind."""
+        module, _, name = self.path.partition(":")
+        kind: FileKind[Any] = getattr(import_module(module), name)
+        return kind
 
 
 class WrongKind(MeshFileError):
@@ -310,7 +340,7 @@ class FileReader:
                 name, schema = first
                 self.wrong[number] = f"{line} ({part}.{name}.source.schema makes {schema.width} features)"
 
-    def parts(self, path: Path, kinds: Sequence["FileKind[Any]"]) -> tuple["FileKind[Any]", dict[str, Any]]:
+    def parts(self, path: Path, kinds: Sequence[LazyKind]) -> tuple[FileKind[Any], dict[str, Any]]:
         """Return the file's kind, and its parts: that with the own parts is a mapping.
 
         Missing others are None.
@@ -387,22 +417,22 @@ class FileReader:
 
 def read_file(
     path: Path,
-    kinds: Sequence[FileKind[F]],
-    among: Sequence[FileKind[Any]],
+    among: Sequence[LazyKind],
+    kinds: Sequence[FileKind[F]] | None,
     environment: Mapping[str, str] | None,
     *,
     secrets: bool,
     code: Iterable[str],
 ) -> F:
-    """Read a mesh file that is `among` all kinds, and of one of `kinds`.
+    """Read a mesh file that is `among` all kinds, and of one of `kinds` (None: of any).
 
     Raises MeshFileError with every mistake found, one line each; WrongKind alone for one of another kind.
     """
     allowed = Code.of(str(path), code)
     reader = FileReader(os.environ if environment is None else environment, secrets)
     actual, tree = reader.parts(path, among)
-    kind = next((kind for kind in kinds if kind is actual), None)
-    if kind is None:
+    kind: FileKind[F] = actual
+    if kinds is not None and actual not in kinds:
         raise WrongKind(path, actual, " or ".join(kind.words for kind in kinds))
     shared, features = reader.shared(kind.shared, tree["mesh"], path)
     mesh = reader.attempt(partial(reader.validated, kind.shared, shared, path, ("mesh",)))
@@ -439,11 +469,11 @@ def _with_features(source: object, features: SchemaSettings | None) -> object:
 _WITH_SCHEMA = {"csv", "json-lines", "parquet", "topic"}
 
 
-def _kind_of(mesh: object, among: Sequence[FileKind[Any]]) -> FileKind[Any]:
+def _kind_of(mesh: object, among: Sequence[LazyKind]) -> FileKind[Any]:
     """Return the kind that the shared part says. An unknown one is read as one that has a key."""
     key = mesh.get("kind") if isinstance(mesh, dict) else None
-    by_key = {kind.key: kind for kind in among}
-    return by_key.get(key) or next(kind for kind in among if kind.key is not None)
+    with_key = next(kind for kind in among if kind.key is not None)
+    return next((kind for kind in among if kind.key == key), with_key).kind
 
 
 def _is_elsewhere(path: Path, own: object) -> bool:

@@ -90,7 +90,9 @@ def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
     absent = {name: place for name, place in file.elsewhere.items() if name not in frames}
     held_out = sources.get(HELD_OUT, file.held_out)
     changes: dict[str, Any] = {file.part: parts, "elsewhere": absent, "held_out": held_out}
-    return replace(file, **changes)
+    values: Any = file  # of a class of its kind: a frozen dataclass
+    changed: AnyFile = replace(values, **changes)
+    return changed
 
 
 def _frames(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dict[str, Frame]:

@@ -12,7 +12,7 @@ from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -96,9 +96,7 @@ def check_source(file: MeshFile, node: str) -> None:
             raise file.refuse((*path, "path"), "holds no record", settings.path or ABSENT)
 
 
-def held_out(
-    file: MeshFile | CollaborationFile, counts: FaultCounts | None = None
-) -> tuple[Rows, FloatArray]:
+def held_out(file: AnyFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray]:
     """Return the held-out records: features (n, d), sparse if the source is, and labels (n,).
 
     Records that cannot be decoded are left out, and counted in `counts`. Raises MeshFileError if none remain.
@@ -108,9 +106,7 @@ def held_out(
     return decoded(file, file.held_out, ("held_out",), counts)
 
 
-def records_to_score(
-    file: MeshFile | CollaborationFile, counts: FaultCounts | None = None
-) -> tuple[Rows, FloatArray] | None:
+def records_to_score(file: AnyFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray] | None:
     """Return the held-out records as `held_out` does; None where there are none to score decisions on.
 
     With slots by time a file of held-out records may hold none: one record more in a file that `take` splits
@@ -128,7 +124,7 @@ def records_to_score(
 
 
 def decoded(
-    file: MeshFile | CollaborationFile,
+    file: AnyFile,
     settings: HeldOutSettings,
     path: tuple[str, ...],
     counts: FaultCounts | None = None,

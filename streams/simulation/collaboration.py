@@ -22,13 +22,12 @@ from streams.bus.bus import Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused
 from streams.codec.envelope import PLAIN
-from streams.collaboration.learner import LearnerRole, learner_start
+from streams.collaboration.file import CollaborationFile
 from streams.collaboration.local import LearnerMemory, OwnerMemory, collaboration_topics
-from streams.collaboration.owner import OwnerRole, owner_start
-from streams.mesh.collaboration import Collaboration, Wire
-from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.settings.collaboration import NoiseSettings
-from streams.records.passes import Passes, fixed_sets
+from streams.collaboration.passes import Passes, fixed_sets
+from streams.collaboration.roles import LearnerRole, OwnerRole, learner_start, owner_start
+from streams.collaboration.settings import NoiseSettings
+from streams.collaboration.wire import Collaboration, Wire
 from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
 from streams.runtime.runner import Host, Role, Runner, is_orderly
 from streams.simulation.bus import Appends, FaultyBroker, FaultyBus, Killed, Link, PlannedCrash

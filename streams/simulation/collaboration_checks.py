@@ -15,9 +15,9 @@ import numpy as np
 
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.values import FloatArray
+from streams.collaboration.file import CollaborationFile
 from streams.collaboration.local import OwnerMemory, run_collaboration
-from streams.mesh.collaboration import Wire
-from streams.mesh.collaboration_file import CollaborationFile
+from streams.collaboration.wire import Wire
 from streams.simulation.history import Violation
 
 _HEADER = Struct("<BBB16s16sQ")  # version, kind, flags, digest, instance, number

@@ -1,20 +1,329 @@
-"""One simulated history: nodes, schedulers and a broker in virtual time, with faults."""
+"""One simulated history: nodes, schedulers and a broker in virtual time, with faults, watched.
 
-from collections.abc import Callable
+The watch hands what happens to the oracle as plain values, and repeats steps for it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import NamedTuple
 
+from nodes.learner import Learner
+from nodes.machine.events import BeforeStep, Decided, Notice, Report, Scored
+from nodes.machine.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
+from nodes.privacy.private import Private
+from nodes.protocol import Noticed
+from nodes.regret import LocalRegret
+from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.bus.memory import Faults
+from streams.codec import Reason, Refused
+from streams.codec.envelope import Envelope, SignedEnvelope
+from streams.local.mesh import MeshParts
+from streams.local.recorder import for_the_owner
+from streams.records.observed import observed
+from streams.records.record import Decoder, RawRecord
 from streams.simulation.bus import FaultyBroker
 from streams.simulation.faults import FaultKind, InjectedFault
-from streams.simulation.history import SimulatedHistory, Violation
+from streams.simulation.history import Reached, SimulatedHistory, Violation
 from streams.simulation.journal import DiskJournal, FaultyJournal, SimulatedJournal
 from streams.simulation.node import DataTopic, SimulatedNode
+from streams.simulation.oracle.given import (
+    Begun,
+    Clock,
+    Durable,
+    FileFacts,
+    HandedDecision,
+    HandedSlot,
+    Lost,
+    RepeatedStep,
+    Setup,
+)
+from streams.simulation.oracle.oracle import Oracle
+from streams.simulation.oracle.releases import WatchedProcess
 from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
-from streams.simulation.watch import Watch
 from topology.keyed import generator
+
+_QUIET = {Notice.DUPLICATE, Notice.STALE}
+
+
+class _Draws(NamedTuple):
+    """What a process has drawn for its next record, and the number of its draws by kind and round."""
+
+    drawn: list[tuple[str, int, float]]
+    numbers: Counter[tuple[str, int]]
+
+
+class Watch:
+    """Translates the events of one history for its oracle."""
+
+    def __init__(self, scene: Scene, history: SimulatedHistory) -> None:
+        self.history, self._scene = history, scene
+        decoders = {name: node.decoder for name, node in scene.parts.nodes.items()}
+        self._repeated = RepeatedSteps(scene.again, decoders, scene.records)
+        self.setup = setup_of(scene)
+        self.oracle = Oracle(self.setup, self._repeated, history)
+        self._processes: dict[SimulatedNode, WatchedProcess] = {}
+        self._regrets: dict[WatchedProcess, LocalRegret] = {}
+        self._draws: dict[WatchedProcess, _Draws] = {}
+        self._folders: dict[SimulatedJournal, int] = {}
+        self._numbers = count()
+
+    def appended(self, topic: str, value: bytes) -> None:
+        """Handle a new record of any topic."""
+        self.oracle.appended(topic, value)
+
+    def finish(self) -> None:
+        """Check what can be told at the end alone."""
+        self.oracle.finish()
+
+    # ------------------------------------------------------------------------------------------- disks
+
+    def folder(self, journal: SimulatedJournal) -> int:
+        """Return the number of a journal's disk."""
+        if journal not in self._folders:
+            self._folders[journal] = next(self._numbers)
+        return self._folders[journal]
+
+    def copied(self, journal: SimulatedJournal, copy: SimulatedJournal) -> None:
+        """Record that a disk was copied."""
+        self.oracle.copied(self.folder(journal), self.folder(copy))
+
+    def restored(self, journal: SimulatedJournal, behind: int) -> None:
+        """Record that a journal has lost that many of its newest records."""
+        self.oracle.restored(self.folder(journal), behind, len(journal.records()))
+
+    # ---------------------------------------------------------------------------------------- a node's
+
+    def started(self, node: SimulatedNode) -> None:
+        """Record that a process has started."""
+        journal, generation = node.journal, node.generation
+        records = tuple(map(durable, journal.records()))
+        start = Begun(node.name, self.folder(journal), generation, journal.instance, journal.carried, records)
+        process = self._processes[node] = self.oracle.begun(start)
+        self._repeated.secrets[process] = journal.secret()
+        if any("joining as a new instance" in warning for warning in node.warnings):
+            self.history.reached.add(Reached.RENEWED)
+
+    def stopped(self, node: SimulatedNode, why: str, *, halted: bool = False) -> None:
+        """Record that a process has ended, or (`halted`) that its machine is done."""
+        process = self._processes.get(node)
+        self.history.note(node.name, "ends", why)
+        if process is None:
+            return
+        if halted:
+            self.oracle.halted(process)
+        else:
+            self._draws.pop(process, None)
+            self.oracle.ended(self._processes.pop(node))
+
+    def effect(self, node: SimulatedNode) -> None:
+        """Take that an effect follows: what was drawn for it is this process's, and not of another one's."""
+        noise = self._scene.noise[node.name]
+        if noise.drawn:
+            before = self._draws.get(self._processes[node])
+            earlier = [] if before is None else before.drawn
+            self._draws[self._processes[node]] = _Draws([*earlier, *noise.drawn], noise.draws.copy())
+            noise.drawn.clear()
+
+    def wished(self, node: SimulatedNode, leave_from: int | None) -> None:
+        """Record that a process has been told its owner's wish to leave."""
+        self.oracle.wished(self._processes[node], leave_from)
+
+    def journalled(self, node: SimulatedNode, record: JournalRecord, secret: Secret | None) -> None:
+        """Check a record that has become durable."""
+        process, noise = self._processes[node], self._scene.noise[node.name]
+        newest = noise.draws  # of all processes: others may have drawn while this append was under way
+        draws = self._draws.pop(process, None) or _Draws([], newest)
+        noise.draws = draws.numbers
+        try:
+            self.oracle.durable(process, durable(record), draws.drawn)
+        finally:
+            noise.draws = newest
+        self._repeated.secrets[process] = secret
+
+    def sending(self, node: SimulatedNode, topic: str, value: bytes) -> None:
+        """Check a record that a process sends."""
+        self.oracle.sending(self._processes[node], topic, value)
+
+    def refused(self, node: SimulatedNode, topic: str, refused: Refused) -> None:
+        """Record that a peer's record was refused."""
+        self.history.note(node.name, "refuses", f"{refused.reason.value} from {topic.split('.', 2)[-1]}")
+        if refused.reason is Reason.SIGNATURE:
+            self.history.reached.add(Reached.FORGED)
+        elif refused.reason is not Reason.SECOND_VALUE:
+            self.history.reached.add(Reached.POISON)
+
+    def reached(self, reached: Reached) -> None:
+        """Note it."""
+        self.history.reached.add(reached)
+
+    def reported(self, node: SimulatedNode, report: Report) -> None:
+        """Handle a report of a machine."""
+        process = self._processes[node]
+        match report:
+            case Decided():
+                self.oracle.decided(process, HandedDecision(*report[:2], report.heard, report.edges))
+            case BeforeStep(round=round, places=places):
+                self._repeated.slots[process] = report
+                offsets = tuple([offset for _, offset in for_the_owner(places)])
+                self.oracle.slot(process, HandedSlot(round, offsets))
+            case Scored():
+                self._scored(process, report)
+            case Noticed():
+                self._noticed(node, process, report)
+
+    def _scored(self, process: WatchedProcess, scored: Scored) -> None:
+        regret = self._regrets.get(process)
+        if regret is None:
+            regret = self._regrets[process] = self._repeated.regret(process.name)
+        regret.add(scored.gradient, scored.decision)
+        gradient, total = for_the_owner(scored.gradient), for_the_owner(regret.value())
+        self.oracle.scored(process, scored.round, gradient, scored.decision, total)
+
+    def _noticed(self, node: SimulatedNode, process: WatchedProcess, noticed: Noticed[Notice]) -> None:
+        notice, source, round = noticed
+        if notice not in _QUIET:
+            self.history.note(node.name, "notices", f"{notice}, {source} in {round}")
+        if notice is Notice.GIVEN_UP:
+            self.oracle.gave_up(process, source, round, node.looked_at)
+        if notice is Notice.EVIDENCE:
+            self.history.reached.add(Reached.EVIDENCE)
+        if notice is Notice.LISTENED and self.oracle.excuses.partitions:
+            self.history.reached.add(Reached.JOINED)
+
+
+def durable(record: JournalRecord) -> Durable:
+    """Return a journal's record as plain values."""
+    position, average = record.data_position, record.average
+    return Durable(
+        record.round,
+        record.stepped,
+        record.release,
+        record.exact,
+        record.charged,
+        record.epsilon_spent,
+        None if position is None else position[0][1] if position else 0,
+        tuple([Lost(*entry) for entry in record.given_up]),
+        record.corrected,
+        record.distrusted,
+        0 if average is None else average.rounds,
+        None if average is None else average.mean,
+    )
+
+
+def setup_of(scene: Scene) -> Setup:
+    """Return what the oracle is told of a mesh."""
+    parts, topics = scene.parts, scene.parts.topics
+    edges = {generation: _edges(files) for generation, (_, files) in scene.files.items()}
+    every = sorted(set().union(*edges.values()))
+    by_topic: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for source, target in every:
+        topic = topics.edge(source, target)
+        by_topic[topic] = source, (*by_topic.get(topic, (source, ()))[1], target)
+    node_keys, scheduler_keys = _keys(parts.planner)
+    clock = None if parts.clock is None else Clock(parts.clock.period)
+    return Setup(
+        topics.mesh,
+        topics.run,
+        parts.digest,
+        next(iter(parts.nodes.values())).learner.algorithm.dimension,
+        parts.horizon,
+        scene.setting.rounds,
+        {generation: FileFacts(tree, edges[generation]) for generation, (tree, _) in scene.files.items()},
+        {name: node.learner.release_bound for name, node in parts.nodes.items()},
+        topics.topology,
+        {topics.progress(name): name for name in parts.nodes},
+        by_topic,
+        {(source, target): topics.edge(source, target) for source, target in every},
+        node_keys,
+        scheduler_keys,
+        clock,
+    )
+
+
+def _edges(parts: MeshParts) -> frozenset[tuple[str, str]]:
+    return frozenset((name, target) for name in parts.nodes for target in parts.context(name).targets)
+
+
+def _keys(envelope: Envelope) -> tuple[dict[str, bytes] | None, dict[str, bytes] | None]:
+    if not isinstance(envelope, SignedEnvelope):
+        return None, None
+    return dict(envelope.nodes), dict(envelope.schedulers)
+
+
+class RepeatedSteps:
+    """The learners of one history. `slots` and `secrets`: what each process has had last."""
+
+    def __init__(
+        self,
+        learners: Mapping[str, Learner],
+        decoders: Mapping[str, Decoder],
+        records: Mapping[str, tuple[RawRecord, ...]],
+    ) -> None:
+        self._learners, self._decoders, self._records = learners, decoders, records
+        self.slots: dict[object, BeforeStep] = {}
+        self.secrets: dict[object, Secret | None] = {}
+
+    def decide(self, name: str, round: int, consensus: FloatArray) -> FloatArray:
+        """Return the decision for a consensus."""
+        return self._learners[name].algorithm.decide(round, Consensus(consensus))
+
+    def contain(self, name: str, values: FloatArray) -> FloatArray:
+        """Return the values projected onto the set of releases."""
+        return self._learners[name].algorithm.contain(values)
+
+    def moves(self, name: str) -> bool:
+        """Return whether the mesh has dynamics."""
+        return self._learners[name].algorithm.dynamics is not None
+
+    def moved(self, name: str, values: FloatArray, times: int) -> FloatArray:
+        """Return the values moved by that many rounds of the dynamics, if there are any."""
+        dynamics = self._learners[name].algorithm.dynamics
+        return values if dynamics is None else dynamics.moved(values, times)
+
+    def start(self, name: str) -> FloatArray:
+        """Return the first release."""
+        return self._learners[name].algorithm.start
+
+    def learn(
+        self,
+        process: object,
+        name: str,
+        round: int,
+        consensus: FloatArray,
+        point: FloatArray,
+        charged: int,
+        span: tuple[int, int] | None,
+    ) -> RepeatedStep:
+        """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
+        observations = self.slots[process].observations if span is None else self._read(name, span)
+        learner = self._learners[name]
+        lesson = learner.learn(
+            round, Consensus(consensus), Decision(point), observations, charged, self.secrets[process]
+        )
+        return RepeatedStep(lesson.release, for_the_owner(lesson.gradient))
+
+    def observed(self, name: str, point: FloatArray) -> FloatArray:
+        """Return the coordinates that the loss sees."""
+        return self._learners[name].algorithm.observed(point)
+
+    def support(self, name: str, direction: FloatArray) -> float:
+        """Return the largest product of a point of the observed set with a direction."""
+        return float(self._learners[name].algorithm.observed_set.support(direction))
+
+    def regret(self, name: str) -> LocalRegret:
+        """Return the regret of a node that has not scored yet."""
+        algorithm = self._learners[name].algorithm
+        return LocalRegret(algorithm.observed_set, algorithm.observed)
+
+    def _read(self, name: str, span: tuple[int, int]) -> Private[Observations]:
+        values = tuple([record.value for record in self._records[name][slice(*span)]])
+        return Private(observed(values, self._decoders[name]))
+
 
 MOST_EVENTS = 60_000
 """Events after which a history counts as one that never ends."""

@@ -26,13 +26,12 @@ from typing import Any, NamedTuple, get_args
 
 from nodes.accounting.guarantee import Price
 from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, sum_epsilons
+from streams.mesh.file import KINDS
 from streams.state.data_order import begun_lines, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_ahead_log, write_private
-from streams.state.journal_file import JournalEmpty, Life, application_of, locked
+from streams.state.journal_file import NODE, JournalEmpty, Life, application_of, locked
 from streams.state.journal_reader import JournalReader
-from streams.state.learner_journal import LearnerJournal
 from streams.state.open_journal import explained
-from streams.state.owner_journal import OwnerJournal
 from streams.state.secret import wipe
 
 _FORMAT = "mirrormesh spends 1"
@@ -329,7 +328,7 @@ def _unknown(node: str) -> Spend:
 
 
 def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
-    """Return the lives in a node's or an owner's journal, if it is its; a learner's spends nothing.
+    """Return the lives in the journal of a node, or of a process of another kind, if it is its.
 
     Raises JournalError, JournalEmpty.
     """
@@ -356,11 +355,11 @@ def _known_lives_in(path: Path, name: str, marks: tuple[tuple[int, int, int], ..
 
 def _lives_in(path: Path, name: str) -> tuple[Spend, ...]:
     application = application_of(path)
-    if application == LearnerJournal.form.application:
-        return ()
-    if application == OwnerJournal.form.application:
-        with OwnerJournal.read(path) as journal:
-            return (journal.spend,) if journal.life.node == name else ()
+    if application not in {0, NODE.application}:  # 0: of an empty file
+        for kind in (lazy.kind for lazy in KINDS):
+            if application in kind.journals:
+                lives: tuple[Spend, ...] = kind.journals[application](path, name)
+                return lives
     with JournalReader(path) as reader:
         return (*_ended(reader, path), reader.spend) if reader.life.node == name else ()
 

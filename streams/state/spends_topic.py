@@ -28,7 +28,7 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
 from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
-from streams.mesh.file import CollaborationFile, MeshFile, MeshFileError
+from streams.mesh.file import AnyFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.spends import Damaged, from_line, to_line
 
@@ -112,7 +112,7 @@ def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...
     return tuple(spend for life, spend in merged_spends.items() if written_lives.get(life) != spend)
 
 
-def written(file: MeshFile | CollaborationFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
+def written(file: AnyFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
     """Return all lives on the data brokers of these readers.
 
     None for one whose data are no topic, or whose broker the file does not name, does not answer (it is asked

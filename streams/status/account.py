@@ -12,15 +12,15 @@ from nodes.decimals import rounded_up
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.journals import OwnerJournal, recorded_answers
 from streams.ledger import Promise, Reuse, known_spends, promises_of
-from streams.live.spend import recorded_answers
 from streams.mesh.errors import UsageError, as_path_or_none, check_type, chosen, no_file
-from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.kind import check_file
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
-from streams.state.owner_journal import OwnerJournal
 from streams.state.spends_topic import written
 from topology.plans import Plan
 

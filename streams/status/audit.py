@@ -16,8 +16,9 @@ from streams.bus.bus import Stores, UnknownTopic
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
 from streams.codec import Refused
-from streams.mesh.collaboration import Collaboration, Wire
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.wire import Collaboration, Wire
+from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.privacy import growing_epsilon
 from topology.plans import Plan

@@ -10,8 +10,9 @@ from streams.bus.bus import BusError, Denied, OffsetOutOfRange, UnknownTopic, Un
 from streams.bus.diagnosis import SILENT, why_silent
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog, messages
-from streams.mesh.collaboration import Wire
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.wire import Wire
+from streams.mesh.file import MeshFile
 from streams.runtime.process import Asked
 from streams.status.mesh_status import KEPT, Entry, MeshStatus, Refusals, StatusTracker
 from topology.plans import Chain, Plan, PlanRecord

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nodes.privacy.mechanism import Audited
+from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.status.audit import (
     DRAWS,

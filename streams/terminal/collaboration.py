@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nodes.decimals import as_text, down_to_digits, up_to_digits
 from nodes.privacy.query import QueryMechanism
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.settings import CollaborationSettings
 from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
-from streams.mesh.file import CollaborationFile
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.status.status_poller import PartyStatus
 from streams.terminal.report import Fitting, scored, table
 from streams.terminal.text import counted, listed, promises

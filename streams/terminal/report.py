@@ -14,7 +14,7 @@ from nodes.decimals import up_to_digits
 from streams.ledger import Reuse, promises_of
 from streams.local.results import Summary
 from streams.local.scoring import Score
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile
 from streams.terminal.text import counted, listed, promises
 
 # Prints tables and sentences, with the same words on a terminal and in a file.
@@ -78,7 +78,7 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(grid)
 
 
-def say_promises(console: Console, file: MeshFile | CollaborationFile, known: Mapping[str, Reuse]) -> None:
+def say_promises(console: Console, file: AnyFile, known: Mapping[str, Reuse]) -> None:
     """Print the guarantees of these nodes or owners, given what is known of their data."""
     for sentence in promises(promises_of(file, known)):
         say(console, sentence)

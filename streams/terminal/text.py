@@ -8,7 +8,7 @@ from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
 from streams.ledger import Promise, promises_of
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import EpsilonSettings, PrivacySettings
@@ -92,7 +92,7 @@ def left_out(file: MeshFile) -> str:
     return f"Left out, as a file may not allow its own code: {listed(names)}. To run it: {options}"
 
 
-def shared(file: MeshFile | CollaborationFile) -> list[str]:
+def shared(file: AnyFile) -> list[str]:
     """Return a line on each group that may share records: the epsilon of a record in all of their data."""
     return [
         added for added in dict.fromkeys(promise.added for promise in promises_of(file).values()) if added

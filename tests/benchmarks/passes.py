@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from nodes.collaboration.events import ReadSet
+from streams.collaboration.passes import passes
 from streams.mesh.file import load_any
-from streams.records.passes import passes
 
 COLUMNS = [f"x{k}" for k in range(20)]
 CASES = {"parquet": 10_000_000, "csv": 1_000_000, "json-lines": 1_000_000, "libsvm": 1_000_000}

@@ -22,7 +22,7 @@ def test_every_key_of_every_kind_of_settings_stands_there():
     every = {
         (kind.__name__, field.alias or name)
         for kind in mesh_file._kinds(Settings)
-        if kind.__module__.startswith("streams.mesh.settings")
+        if kind.__module__.startswith(("streams.mesh.settings", "streams.collaboration.settings"))
         and not kind.__name__.startswith("_")
         and kind.__name__ not in {"Choice", *read_apart}
         for name, field in kind.model_fields.items()

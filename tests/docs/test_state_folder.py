@@ -6,8 +6,7 @@ from contextlib import closing
 import pytest
 
 from docs.regions.state_folder import is_listed, learner_journal, owner_journal
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
+from streams.collaboration.journals import LearnerJournal, OwnerJournal
 from tests.support.collaborations.folders import write
 from tests.support.processes.in_process import MESH, Commands
 

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query
-from streams.bus.collaboration import collaboration_users, learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
 from streams.bus.rights import Access
-from streams.codec import decode_dead_letter, encode_query
+from streams.codec import decode_dead_letter
+from streams.collaboration.journals import LearnerJournal, OwnerJournal
+from streams.collaboration.rights import collaboration_users, learner, owner_on_mesh
+from streams.collaboration.wire import encode_query
 from streams.mesh.settings.keys import public_of
 from streams.state.folder import JournalError
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
 from tests.support.brokers.topics import PATIENCE, until
 from tests.support.brokers.users import Users, reads
 from tests.support.collaborations.files import OWNERS, SIZES, collaboration_file

@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.machine import phases
 from nodes.machine.events import Journal, Notice, PlanArrived, Started
-from nodes.machine.phases import ACTIONS, TRANSITIONS, Phase, phase_of
+from nodes.machine.machine import ACTIONS, TRANSITIONS, Phase, phase_of
 from nodes.protocol import DeadlinePassed, Noticed
 from tests.support.nodes.machines import HORIZON, end, machine, neighbours, of, plan, slot
 
@@ -20,7 +19,7 @@ class Driven:
     def __init__(self, monkeypatch):
         self.steps = set()
         for phase, act in ACTIONS.items():
-            monkeypatch.setitem(phases.ACTIONS, phase, self._noting(phase, act))
+            monkeypatch.setitem(ACTIONS, phase, self._noting(phase, act))
 
     def begin(self):
         self._records, self._plans, self._before = [], [], None

@@ -9,7 +9,7 @@ import pytest
 from nodes.collaboration import learner as learner_machine
 from nodes.collaboration.owner import OwnerMachine
 from streams.cli import main
-from streams.collaboration import owner as owner_role
+from streams.collaboration import roles
 from streams.runtime.runner import Runner
 from streams.simulation.bus import Killed, PlannedCrash
 from streams.simulation.collaboration import CollaborationStage, PartyKind
@@ -98,7 +98,7 @@ def failed_append_is_ignored(monkeypatch):
 
 
 def journal_without_its_last_answer(monkeypatch):
-    start = owner_role.owner_start
+    start = roles.owner_start
 
     def older(journal, name, wire, bus):
         begun = start(journal, name, wire, bus)
@@ -115,7 +115,7 @@ def equal_weights(monkeypatch):
 
 
 def no_answer_is_sent_again(monkeypatch):
-    start = owner_role.owner_start
+    start = roles.owner_start
 
     def without_unsent(journal, name, wire, bus):
         return start(journal, name, wire, bus)._replace(unsent=())

@@ -11,7 +11,7 @@ from streams.mesh.file import load
 from streams.simulation.adversary import Adversary
 from streams.simulation.oracle.wire import Unreadable, WireReader
 from streams.simulation.stage import Stage
-from streams.simulation.watch import setup_of
+from streams.simulation.world import setup_of
 
 MESH = Path(__file__).parent / "mesh.yaml"
 ROUNDS = 12

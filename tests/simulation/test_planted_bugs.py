@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.machine import phases
+from nodes.machine import machine
 from nodes.machine.events import Notice, SendRelease
 from nodes.machine.history import History, InEdge
-from nodes.machine.machine import NodeMachine
-from nodes.machine.phases import ACTIONS, Phase
+from nodes.machine.machine import ACTIONS, NodeMachine, Phase
 from nodes.machine.state import NodeState
 from nodes.regret import LocalRegret
 from streams.codec.envelope import SignedEnvelope
@@ -65,18 +64,18 @@ def second_value_accepted(patch):
 
 
 def record_skipped(patch):
-    moved_on = phases._moved_on
+    moved_on = machine._moved_on
 
     def skipping(before, after):
         moved = moved_on(before, after)
         return tuple((partition, offset + (offset == 7)) for partition, offset in moved)
 
-    patch.setattr(phases, "_moved_on", skipping)
+    patch.setattr(machine, "_moved_on", skipping)
 
 
 def wrong_alpha_after_a_gap(patch):
     """The step size of the round before the next one, which is not this one where the plans skip rounds."""
-    step = phases.step
+    step = machine.step
 
     def wrong(node):
         opened, learner = node.open, node.learner

@@ -11,7 +11,7 @@ import pytest
 from nodes.accounting import releases
 from nodes.accounting.tight import pure_composition
 from nodes.learner import Learner
-from nodes.machine import phases, state
+from nodes.machine import machine, state
 from nodes.machine.events import SendHeartbeat
 from nodes.machine.history import History
 from nodes.machine.journal import JournalRecord
@@ -345,7 +345,7 @@ def renewed_without_its_charges(patch):
 
 
 def charges_that_plans_count_forgotten(patch):
-    patch.setattr(phases, "_charged_by_plan", lambda node, plan: node.carried)
+    patch.setattr(machine, "_charged_by_plan", lambda node, plan: node.carried)
 
 
 def new_life_in_the_old_place(patch):

@@ -17,8 +17,9 @@ from streams.bus.provision import specs_of
 from streams.bus.rights import Rule, User
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import shared_users
+from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import MeshFileError, Problem, UsageError
-from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.base import is_loopback
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import read_yaml

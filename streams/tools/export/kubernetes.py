@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.errors import UsageError
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
 from streams.tools.export.cluster import (

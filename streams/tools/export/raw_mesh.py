@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.errors import MeshFileError, Problem, UsageError, one_of
-from streams.mesh.file import AnyFile, CollaborationFile, MeshFile, load, load_any
-from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.mesh.file import AnyFile, MeshFile, load, load_any
 from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings

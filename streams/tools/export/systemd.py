@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from streams.mesh.settings.collaboration import OwnerSettings
+from streams.collaboration.settings import OwnerSettings
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
 from streams.tools.export.raw_mesh import (

@@ -12,18 +12,19 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.bus import connection
-from streams.bus.collaboration import owner_feeder
 from streams.bus.errors import denied, is_denial
 from streams.bus.preflight import preflight
 from streams.bus.rights import feeder
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.passes import fixed_sets
+from streams.collaboration.rights import owner_feeder
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import Fault, FaultCounts
 from streams.records.lines import ordered
-from streams.records.passes import fixed_sets
 from streams.records.record import Decoder, RawRecord
 from streams.records.sources import Source, opened_records
 from streams.runtime.kafka import reached

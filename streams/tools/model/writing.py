@@ -16,19 +16,21 @@ from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.journals import LearnerJournal
+from streams.collaboration.outcome import CollaborationOutcome
 from streams.ledger import Promise, known_spends, promises_of
-from streams.local.collaboration_outcome import CollaborationOutcome
 from streams.local.results import Summary, save_whole, write_whole
 from streams.local.run import Outcome
-from streams.mesh.errors import UsageError, as_path, check_type, refused
-from streams.mesh.file import AnyFile, CollaborationFile, MeshFile
+from streams.mesh.errors import UsageError, as_count_or_none, as_path, as_path_or_none, check_type, refused
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.kind import check_file
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.records.frames import with_records
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
-from streams.state.learner_journal import LearnerJournal
 from streams.state.spends_topic import written
 from topology.plans import Plan
 
@@ -235,7 +237,80 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
     return _model(file, records[-1], promises_of(file, reuses))
 
 
-# Makes the model of a run in this process, of either kind of mesh file.
+# Runs a mesh file of any kind in this process, and makes the model of its run.
+
+
+@overload
+def run(
+    file: MeshFile,
+    *,
+    rounds: int | None = None,
+    seed: int | None = None,
+    records: Mapping[str, Any] | None = None,
+    state: str | Path | None = None,
+    other_data: bool = False,
+) -> Outcome: ...
+
+
+@overload
+def run(
+    file: CollaborationFile,
+    *,
+    rounds: int | None = None,
+    seed: int | None = None,
+    records: Mapping[str, Any] | None = None,
+    state: str | Path | None = None,
+    other_data: bool = False,
+) -> CollaborationOutcome: ...
+
+
+def run(
+    file: AnyFile,
+    *,
+    rounds: int | None = None,
+    seed: int | None = None,
+    records: Mapping[str, Any] | None = None,
+    state: str | Path | None = None,
+    other_data: bool = False,
+) -> Outcome | CollaborationOutcome:
+    """Run a mesh file's whole mesh, or its collaboration, in this process, to its end.
+
+    Parameters
+    ----------
+    rounds, seed
+        In place of the file's: in a collaboration the number of queries, at most the file's, and the seed of
+        simulated noise.
+    records
+        Records by node or owner, or `held_out`, in place of their sources': data frames of pandas, polars or
+        Arrow, or dicts of columns, alone or as `Named(name, frame)`.
+    state
+        The folder of the journals, as of `mirrormesh run --state`: it counts what all runs spend on the same
+        records, which it knows by their files, or by the names that `records` must then have. Not given:
+        nothing is kept on the disk, and what several runs spend on the same records is not counted.
+    other_data
+        You state that a new run reads other records than all earlier runs in `state`, although names agree.
+
+    Raises
+    ------
+    MeshFileError
+        A source cannot be read, or a schema does not fit.
+    UsageError
+        An argument is wrong, the run cannot continue in `state`, a collaboration's theta diverges, or its
+        noise has no seed.
+    JournalError
+        A journal in `state` cannot be read or written.
+    """
+    check_file("file", file)
+    rounds, seed = as_count_or_none("rounds", rounds, 1), as_count_or_none("seed", seed, 0)
+    folder = as_path_or_none("state", state)
+    check_type("other_data", other_data, bool, "must be True or False")
+    if other_data and folder is None:
+        raise refused("other_data", other_data, "goes with state")
+    file = with_records(file, records, named=folder is not None)
+    outcome: Outcome | CollaborationOutcome = file.kind.outcome(
+        file, rounds, seed, folder, other_data=other_data
+    )
+    return outcome
 
 
 @overload

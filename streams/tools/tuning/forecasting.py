@@ -31,12 +31,12 @@ from nodes.losses.losses import Squared
 from nodes.privacy.clipping import clip
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.mesh.collaboration import Collaboration
-from streams.mesh.collaboration_file import CollaborationFile
+from streams.collaboration.file import CollaborationFile, load_collaboration
+from streams.collaboration.settings import CollaborationSettings
+from streams.collaboration.wire import Collaboration
 from streams.mesh.errors import UsageError, as_count, as_path_or_none, check_type, one_of, problems, texts
-from streams.mesh.file import MeshFile, load_collaboration
+from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.files import read_small
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
+from streams.collaboration.file import CollaborationFile
 from streams.ledger import known_spends
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile
 from streams.runtime.process import ProcessStopped, Stop, Unmendable
 from streams.state.folder import StateFolder
 from streams.state.spends_topic import written

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, TopicSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
@@ -192,9 +192,9 @@ def _is_here(source: object) -> bool:
 PARENT = Path("mirrormesh-state")
 
 
-def default_folder(file: MeshFile | CollaborationFile, parent: Path = PARENT) -> Path:
+def default_folder(file: AnyFile, parent: Path = PARENT) -> Path:
     """Return the folder of all runs of the mesh."""
-    return parent / file.mesh.name
+    return Path(parent, file.mesh.name)
 
 
 def has_begun(file: MeshFile, state: Path) -> bool:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nodes.privacy.exact import ExactSampler
-from streams.mesh import collaboration
+from streams.collaboration import wire
 from streams.mesh import mesh as mesh_module
 from tests.streams.cli.test_plan import change, facts
 from tests.support.collaborations.folders import write
@@ -143,7 +143,7 @@ def test_the_answers_of_a_collaboration_are_audited_for_all_queries_together(cal
 
 @pytest.mark.parametrize("owner", ["a", "b"])
 def test_a_collaborations_fault_is_found(call, star, monkeypatch, owner):
-    monkeypatch.setattr(collaboration, "ExactSampler", TooLittle)
+    monkeypatch.setattr(wire, "ExactSampler", TooLittle)
     outcome = call("audit", "mechanism", star, owner, "--draws", 10_000)
     assert outcome.code == 1
     assert ": REFUTED\n" in outcome.out

@@ -24,9 +24,10 @@ from rich.console import Console
 import mirrormesh
 from mirrormesh import load, load_collaboration
 from streams.bus.bus import Stored
+from streams.collaboration.journals import OwnerSpend
 from streams.ledger import promises_of
 from streams.live.hosted_node import HostedNode
-from streams.live.spend import NodeOptions, OwnerSpend
+from streams.live.spend import NodeOptions
 from streams.state.spends_topic import SpendsTopic, Topic
 from streams.tools.up.programs import Options
 from streams.tools.up.up import _conclude

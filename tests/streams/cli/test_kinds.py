@@ -1,12 +1,15 @@
 """Each command serves the kinds of mesh file that say so, and tells the others in one line what it needs."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 from typer.main import get_command
 
 from streams.cli.command_line import COMMANDS, app
-from streams.mesh.file import COLLABORATION, KINDS, NODES, MeshFileError, load, load_collaboration
+from streams.collaboration.file import COLLABORATION, load_collaboration
+from streams.mesh.file import KINDS, NODES, MeshFileError, load
 from streams.mesh.kind import LazyFunction
 from tests.support.collaborations.files import collaboration_file
 from tests.support.processes.in_process import MESH
@@ -33,6 +36,7 @@ def mesh_commands():
 
 
 PARAMETERS = dict(mesh_commands())
+ALL = [lazy.kind for lazy in KINDS]
 
 
 def line_of(words):
@@ -50,7 +54,7 @@ def line_of(words):
     return line
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.words)
+@pytest.fixture(params=ALL, ids=lambda kind: kind.words)
 def kind(request, tmp_path, monkeypatch):
     """The kind of a file mesh.yaml in this folder, in which the name of the run is a mistake."""
     monkeypatch.chdir(tmp_path)
@@ -76,12 +80,13 @@ def test_a_command_serves_a_kind_or_says_which_it_needs(call, kind, words):
 
 
 def test_kinds_name_commands_that_exist():
-    assert {words for kind in KINDS for words in kind.commands} == set(PARAMETERS)
+    assert {words for kind in ALL for words in kind.commands} == set(PARAMETERS)
 
 
 def places_of(kind):
     """Return the places that a kind names, by what is done there."""
     named = {slot: getattr(kind, slot) for slot in kind.__slots__} | dict(kind.commands)
+    named |= {f"journal {application:#x}": place for application, place in kind.journals.items()}
     return {what: place for what, place in named.items() if isinstance(place, LazyFunction)}
 
 
@@ -93,7 +98,7 @@ def shape(place):
 
 
 def test_what_kinds_name_is_there_and_is_called_alike():
-    nodes, collaboration = map(places_of, KINDS)
+    nodes, collaboration = map(places_of, ALL)
     assert {"topics", "users", "account", "outcome", "histories", "run"} <= nodes.keys()
     for what, place in (nodes | collaboration).items():
         assert callable(place.function), what
@@ -112,3 +117,20 @@ def test_a_program_that_loads_another_kind_is_told_which_it_is(tmp_path):
         MeshFileError, match=r"mesh\.yaml describes a mesh of nodes: must be a collaboration$"
     ):
         load_collaboration(path)
+
+
+def test_a_mesh_of_nodes_loads_nothing_of_a_collaboration(tmp_path):
+    (tmp_path / "mesh.yaml").write_text(MESH)
+    program = """
+import sys
+from pathlib import Path
+
+import streams.ledger, streams.live.node_process, streams.live.scheduler_process, streams.local.run
+from streams.mesh.file import load_any
+
+load_any(Path("mesh.yaml"))
+print([name for name in sys.modules if "collaboration" in name])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

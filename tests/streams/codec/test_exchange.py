@@ -9,16 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.collaboration.messages import Query, Response
-from streams.codec import (
-    Expected,
-    Reason,
-    Refused,
-    decode_query,
-    decode_response,
-    encode_query,
-    encode_response,
-)
+from streams.codec import Expected, Reason, Refused
 from streams.codec.envelope import LARGEST
+from streams.collaboration.wire import decode_query, decode_response, encode_query, encode_response
 
 DIGEST = bytes(range(16))
 INSTANCE = "00112233445566778899aabbccddeeff"

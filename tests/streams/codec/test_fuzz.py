@@ -15,16 +15,13 @@ from streams.codec import (
     decode_heartbeat,
     decode_plan,
     decode_plans,
-    decode_query,
     decode_release,
-    decode_response,
     encode_heartbeat,
     encode_plan,
     encode_plans,
-    encode_query,
     encode_release,
-    encode_response,
 )
+from streams.collaboration.wire import decode_query, decode_response, encode_query, encode_response
 from topology.plans import Heartbeat, Member, Plan
 
 DIGEST = bytes(range(16))

@@ -3,17 +3,9 @@
 import numpy as np
 import pytest
 
-from streams.codec import (
-    Reason,
-    Refused,
-    decode_dead_letter,
-    decode_heartbeat,
-    decode_plans,
-    decode_query,
-    decode_release,
-    decode_response,
-)
+from streams.codec import Reason, Refused, decode_dead_letter, decode_heartbeat, decode_plans, decode_release
 from streams.codec.envelope import VERSION
+from streams.collaboration.wire import decode_query, decode_response
 from tests.support.oracles.kept_messages import (
     ACCUSING,
     BEFORE,

@@ -6,9 +6,9 @@ import pytest
 
 from nodes.protocol import Halt, Identity
 from streams.bus.memory import MemoryBroker, MemoryBus
+from streams.collaboration.file import load_collaboration
 from streams.collaboration.processes import OwnerProcess, PartyOptions
 from streams.mesh.errors import UsageError
-from streams.mesh.file import load_collaboration
 from streams.runtime.kafka import KafkaProcess
 from streams.runtime.presence import Presence
 from streams.runtime.process import Failed, LogCut, ProcessExit, Stop

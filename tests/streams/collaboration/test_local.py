@@ -10,19 +10,19 @@ from nodes.collaboration.events import CollaborationNotice
 from nodes.collaboration.steps import combined, weights
 from nodes.losses.gradients import slot_gradients
 from nodes.privacy.private import Private
+from streams.collaboration.journals import OwnerJournal
 from streams.collaboration.local import (
     CollaborationJournals,
     LocalCollaboration,
     StateJournals,
     run_collaboration,
 )
+from streams.collaboration.passes import chunks, passes
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load_any
-from streams.records.passes import chunks, passes
 from streams.records.sources import held_out
 from streams.state.folder import JournalError
-from streams.state.owner_journal import OwnerJournal
 from tests.support.collaborations.folders import write, written
 
 

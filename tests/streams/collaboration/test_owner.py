@@ -6,11 +6,9 @@ import pytest
 from nodes.collaboration.messages import Query, RecordSet, Response, ResponseRecord
 from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
-from streams.codec import encode_query, encode_response
-from streams.collaboration.learner import learner_start
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration, OwnerMemory
-from streams.collaboration.owner import owner_start
-from streams.mesh.collaboration import Wire
+from streams.collaboration.roles import learner_start, owner_start
+from streams.collaboration.wire import Wire, encode_query, encode_response
 from streams.runtime.process import Failed
 from tests.support.collaborations.folders import written
 

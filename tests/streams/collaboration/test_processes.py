@@ -2,9 +2,9 @@
 
 import pytest
 
+from streams.collaboration.file import load_collaboration
 from streams.collaboration.processes import OwnerProcess, PartyOptions
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop
 from tests.support.collaborations.files import collaboration_file
 

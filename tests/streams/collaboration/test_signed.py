@@ -8,12 +8,12 @@ import yaml
 
 from nodes.collaboration.messages import Query, Response
 from streams.bus.memory import MemoryBroker, MemoryBus
-from streams.codec import Reason, encode_query, encode_response
+from streams.codec import Reason
 from streams.codec.envelope import PLAIN
-from streams.collaboration.owner import owner_start
-from streams.mesh.collaboration import Wire
+from streams.collaboration.file import load_collaboration, party_envelope
+from streams.collaboration.roles import owner_start
+from streams.collaboration.wire import Wire, encode_query, encode_response
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import load_collaboration, party_envelope
 from streams.mesh.settings.keys import public_of
 from tests.support.collaborations.folders import Parties, learnt_in_one_process, write
 from tests.support.meshes.keys import private, write_private_key

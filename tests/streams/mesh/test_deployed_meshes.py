@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from experiments import experts
+from streams.collaboration.passes import passes
 from streams.mesh.file import MeshFileError, load, load_any
 from streams.mesh.mesh import Mesh
-from streams.records.passes import passes
 from streams.records.sources import held_out, open_source
 from tests.support.meshes.examples import COLLABORATIONS, MESHES, NAMES, example
 

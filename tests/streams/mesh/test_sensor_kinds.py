@@ -7,7 +7,7 @@ from nodes.losses.losses import RangeLoss
 from nodes.losses.residuals import Bearing, RangeDifference, RobustRange
 from nodes.regret import network_regret
 from nodes.values import Observations
-from streams.local.run import LocalRun, mesh_parts, run
+from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
@@ -17,6 +17,7 @@ from streams.records.localisation import target_path
 from streams.terminal.demo import tracked
 from streams.terminal.plan_text import unmet_assumptions
 from streams.terminal.text import headline
+from streams.tools.model.writing import run
 from streams.tools.tuning.pilot import made_up_like
 from tests.support.meshes.files import changed, loaded
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nodes.collaboration.messages import RecordSet, ResponseRecord
+from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
 from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
-from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.collaborations.star import mechanism

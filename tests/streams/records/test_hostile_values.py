@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streams.collaboration.passes import number_chunks
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.mesh.settings.files import LONGEST_LINE
@@ -23,7 +24,6 @@ from streams.records import parquet
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import json_fault
 from streams.records.parquet import parquet_columns, parquet_lines
-from streams.records.passes import number_chunks
 from streams.records.sources import check_source, held_out, open_source
 from streams.tools.feed.lines import FeedOptions, Lines, opened
 from tests.support.meshes.files import changed, written

@@ -13,12 +13,10 @@ from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.values import Average
+from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
 from streams.state.journal_reader import JournalReader
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import RunParty
 from streams.state.secret import wipe
 
 LIFE = {"run": "r", "node": "a", "digest": bytes(4), "instance": "5a" * 4, "horizon": 2, "agreed": '{"x":1}'}

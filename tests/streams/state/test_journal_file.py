@@ -4,13 +4,11 @@ from contextlib import closing
 
 import pytest
 
+from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
 from streams.state.journal_file import SCHEMA, differing
 from streams.state.journal_reader import JournalReader
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import RunParty
 
 AGREED_LIFE = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
 

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from streams.bus.memory import MemoryBroker, MemoryBus
-from streams.collaboration.learner import LearnerRole, learner_start
 from streams.collaboration.local import (
     CollaborationJournals,
     LearnerMemory,
@@ -14,10 +13,10 @@ from streams.collaboration.local import (
     OwnerMemory,
     collaboration_topics,
 )
-from streams.collaboration.owner import OwnerRole, owner_start
-from streams.mesh.collaboration import Wire
+from streams.collaboration.passes import fixed_sets
+from streams.collaboration.roles import LearnerRole, OwnerRole, learner_start, owner_start
+from streams.collaboration.wire import Wire
 from streams.mesh.file import load_any
-from streams.records.passes import fixed_sets
 from streams.runtime.actions import at_once, in_memory
 from streams.runtime.runner import Host, Runner
 

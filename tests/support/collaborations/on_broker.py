@@ -1,10 +1,10 @@
 """A collaboration on a broker, one process a party, as operators run it; and what its topics hold."""
 
-from streams.bus.collaboration import collaboration_specs
 from streams.bus.kafka import KafkaBus
+from streams.collaboration.file import load_collaboration
 from streams.collaboration.local import CollaborationJournals, LocalCollaboration
-from streams.mesh.collaboration import Wire
-from streams.mesh.file import load_collaboration
+from streams.collaboration.rights import collaboration_specs
+from streams.collaboration.wire import Wire
 from tests.support.collaborations.files import OWNERS
 from tests.support.processes.forked import Forked
 from tests.support.processes.mesh import LiveProcesses

@@ -20,11 +20,10 @@ from streams.codec import (
     encode_dead_letter,
     encode_heartbeat,
     encode_plans,
-    encode_query,
     encode_release,
-    encode_response,
 )
 from streams.codec.envelope import VERSION, SignedEnvelope
+from streams.collaboration.wire import encode_query, encode_response
 from tests.support.meshes.keys import private
 from topology.plans import Heartbeat, Member, Plan
 

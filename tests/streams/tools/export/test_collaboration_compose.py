@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from streams.mesh.file import load_collaboration
+from streams.collaboration.file import load_collaboration
 from streams.tools.export.compose import participant as exported
 from streams.tools.export.raw_mesh import participant, read_any
 from tests.support.published.exports import IMAGE, compose_says, star_file

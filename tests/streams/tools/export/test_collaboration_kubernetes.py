@@ -6,11 +6,11 @@ import re
 import pytest
 import yaml
 
-from streams.bus.collaboration import collaboration_specs, collaboration_users
+from streams.collaboration.file import load_collaboration
 from streams.collaboration.processes import LearnerProcess, OwnerProcess, PartyOptions
-from streams.mesh.collaboration import Wire
+from streams.collaboration.rights import collaboration_specs, collaboration_users
+from streams.collaboration.wire import Wire
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import load_collaboration
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export import kubernetes
 from streams.tools.export.asked import write_folder

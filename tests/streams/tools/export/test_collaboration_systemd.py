@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from streams.mesh.file import load_collaboration
+from streams.collaboration.file import load_collaboration
 from tests.support.processes.in_process import Commands
 from tests.support.processes.programs import need, systemd_analyze
 from tests.support.published.exports import installed, star_file

@@ -1,7 +1,8 @@
 import pytest
 
+from streams.collaboration.file import load_collaboration
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFileError, load_collaboration
+from streams.mesh.file import MeshFileError
 from streams.state.folder import StateFolder
 from streams.tools.up import collaboration as up_collaboration
 from streams.tools.up import programs

@@ -1,7 +1,10 @@
-"""Resolves the shared part of a collaboration: makes each object that the settings describe, once."""
+"""Resolves the shared part of a collaboration: makes each object that the settings describe, once.
+
+Here too are its messages in bytes, and which of them the reader of each topic accepts.
+"""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from nodes.accounting.guarantee import Price
 from nodes.collaboration.guarantee import AnswerGuarantee
@@ -12,11 +15,12 @@ from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler
 from nodes.privacy.query import QueryMechanism
-from streams.codec import Expected, decode_query, decode_response, envelope
-from streams.codec.envelope import LARGEST, PLAIN, Envelope, SignedEnvelope
+from streams.codec import Expected, envelope
+from streams.codec.envelope import LARGEST, PLAIN, Envelope, Kind, SignedEnvelope
 from streams.codec.topics import MeshTopics
+from streams.codec.vectors import SIMULATED, opened, packed
+from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.algorithm import omega, plain_loss
-from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.keys import public_bytes
 
 
@@ -108,6 +112,46 @@ class Collaboration:
         if not protects:
             settings["noise"] = "simulated"
         return Price(terms.epsilon if protects else None, terms.delta or 0.0, 0.0, tuple(settings.items()))
+
+
+# Queries and responses in bytes (`streams.codec.vectors` has their common form).
+
+FINAL = 1
+
+
+def encode_query(query: Query, digest: bytes) -> bytes:
+    """Return the bytes of a query. Raises ValueError for a bad number, id or digest.
+
+    version u8, kind u8, flags u8 (1 final), digest 16, instance 16, number u64, run and learner (u8
+    length, ASCII), parameters float64 (d,).
+    """
+    ids = query.run, query.learner, query.instance
+    return packed(Kind.QUERY, FINAL if query.final else 0, ids, query.number, query.parameters, digest)
+
+
+@lru_cache(maxsize=64)  # the owners of one process share the decoding
+def decode_query(data: bytes, expected: Expected) -> Query:
+    """Return the query in `data`, its array read-only. Raises Refused unless it is an expected one."""
+    flags, instance, number, parameters = opened(data, Kind.QUERY, FINAL, expected)
+    return Query(expected.run, expected.source, instance, number, parameters, bool(flags & FINAL))
+
+
+def encode_response(response: Response, digest: bytes) -> bytes:
+    """Return the bytes of a response. Raises ValueError for a bad number, id or digest.
+
+    version u8, kind u8, flags u8 (2 simulated), digest 16, instance 16, query u64, run and owner (u8
+    length, ASCII), response float64 (d,).
+    """
+    ids = response.run, response.owner, response.instance
+    flags = SIMULATED if response.simulated else 0
+    return packed(Kind.RESPONSE, flags, ids, response.query, response.response, digest)
+
+
+@lru_cache(maxsize=64)
+def decode_response(data: bytes, expected: Expected) -> Response:
+    """Return the response in `data`, its array read-only. Raises Refused unless it is an expected one."""
+    flags, instance, number, values = opened(data, Kind.RESPONSE, SIMULATED, expected)
+    return Response(expected.run, expected.source, instance, number, bool(flags & SIMULATED), values)
 
 
 # The wire of a collaboration: the names of its topics, and the messages that a reader of each accepts.

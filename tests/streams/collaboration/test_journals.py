@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.collaboration.messages import Answer, QueryRecord, RecordSet, ResponseRecord
+from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 from streams.state.journal_reader import JournalReader
-from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import RunParty
 
 PARTY = RunParty("lending", "first", "bank-a", bytes(range(16)), '{"queries":3}')
 LIFE = "aa" * 16
@@ -196,7 +194,7 @@ def test_a_copy_is_known_until_it_is_adopted(tmp_path, kind):
 WRITE = """
 import sys
 from pathlib import Path
-from tests.streams.state.test_party_journal import opened, record, records
+from tests.streams.collaboration.test_journals import opened, record, records
 
 kind, path = sys.argv[1:]
 journal = opened(kind, Path(path))

@@ -5,7 +5,12 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query, Response
-from streams.bus.collaboration import (
+from streams.bus.provision import sides
+from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
+from streams.codec import Refused
+from streams.codec.topics import DataTopics
+from streams.collaboration.file import load_collaboration
+from streams.collaboration.rights import (
     collaboration_specs,
     collaboration_users,
     learner,
@@ -17,12 +22,8 @@ from streams.bus.collaboration import (
     owner_specs,
     queries_per_second,
 )
-from streams.bus.provision import sides
-from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
-from streams.codec import Refused, decode_query, encode_query, encode_response
-from streams.codec.topics import DataTopics
-from streams.mesh.collaboration import Wire
-from streams.mesh.file import MeshFileError, load, load_collaboration
+from streams.collaboration.wire import Wire, decode_query, encode_query, encode_response
+from streams.mesh.file import MeshFileError, load
 from tests.streams.bus.test_rights import allowed, needed
 from tests.support.collaborations.files import OWNERS, collaboration_file
 from tests.support.meshes.files import changed, loaded

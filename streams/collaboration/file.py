@@ -8,13 +8,15 @@ from typing import ClassVar
 
 from nodes.checks import OutOfRange
 from nodes.collaboration.guarantee import AnswerGuarantee
+from streams.codec.envelope import Envelope
+from streams.collaboration.settings import CollaborationSettings, OwnerSettings
+from streams.collaboration.wire import Collaboration
 from streams.mesh.checks import attempted, file_problems, printed
-from streams.mesh.collaboration import Collaboration
-from streams.mesh.errors import Problem, one_of
-from streams.mesh.kind import FileKind, LazyFunction, OwnParts
+from streams.mesh.errors import Problem, as_path, one_of
+from streams.mesh.file import KINDS, signing_envelope
+from streams.mesh.kind import FileKind, LazyFunction, OwnParts, read_file
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
-from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.sparse import SparseSettings
 
@@ -145,6 +147,24 @@ def _out_of_range(file: str, settings: CollaborationSettings, owner: str, error:
     return Problem(file, ("mesh", *path), f"{allowed}{of}", printed(value))
 
 
+def load_collaboration(path: str | Path) -> CollaborationFile:
+    """Load the file of a collaboration. Raises as `load`; WrongKind for a mesh of nodes."""
+    return read_file(as_path("path", path), KINDS, [COLLABORATION], None, secrets=True, code=())
+
+
+def party_envelope(file: CollaborationFile, name: str) -> Envelope:
+    """Return the envelope of the learner's or an owner's process. Raises as `signing_envelope` does."""
+    mesh = file.mesh
+    if name == mesh.learner:
+        keys = {name: mesh.learner_key or ""}
+        return signing_envelope(file, file.mesh_broker, keys, f"the learner {name}")
+    keys = {name: mesh.owners[name].key or ""}
+    return signing_envelope(file, file.mesh_broker_of(name), keys, f"the owner {name}")
+
+
+LEARNER_JOURNAL, OWNER_JOURNAL = 0x6D6D6B6C, 0x6D6D6B6F
+"""The application ids of their journals: "mmkl", "mmko"."""
+
 COLLABORATION = FileKind(
     key="collaboration",
     words="a collaboration",
@@ -154,14 +174,18 @@ COLLABORATION = FileKind(
     own=OwnerSettings,
     shared_problems=shared_problems,
     own_problems=own_problems,
-    topics=LazyFunction("streams.bus.collaboration:topics_of"),
-    users=LazyFunction("streams.bus.collaboration:shared_users_of"),
-    data_users=LazyFunction("streams.bus.collaboration:data_users_of"),
+    topics=LazyFunction("streams.collaboration.rights:topics_of"),
+    users=LazyFunction("streams.collaboration.rights:shared_users_of"),
+    data_users=LazyFunction("streams.collaboration.rights:data_users_of"),
     account=LazyFunction("streams.status.account:owner_account"),
-    outcome=LazyFunction("streams.local.collaboration_outcome:collaboration_outcome"),
+    outcome=LazyFunction("streams.collaboration.outcome:collaboration_outcome"),
     model=LazyFunction("streams.tools.model.writing:collaboration_model"),
     histories=LazyFunction("streams.simulation.collaboration:CollaborationStage"),
     exported=LazyFunction("streams.tools.export.asked:collaboration_files"),
+    journals={
+        LEARNER_JOURNAL: LazyFunction("streams.collaboration.journals:learner_lives"),
+        OWNER_JOURNAL: LazyFunction("streams.collaboration.journals:owner_lives"),
+    },
     messages="queries and responses",
     commands={
         "run": LazyFunction("streams.cli.collaboration:run"),

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from nodes.collaboration.events import ReadSet
 from nodes.privacy.reveal import opened
+from streams.collaboration import passes as module
+from streams.collaboration.passes import chunks, number_chunks, passes
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_any
 from streams.mesh.settings.node import FileSettings
-from streams.records import passes as module
 from streams.records.lines import ordered
-from streams.records.passes import chunks, number_chunks, passes
 from streams.records.sources import opened_records
 from tests.support.meshes.sources import write_parquet
 

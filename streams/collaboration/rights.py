@@ -30,8 +30,8 @@ from streams.bus.topic_specs import (
 )
 from streams.codec import heartbeat
 from streams.codec.topics import DataTopics, MeshTopics, all_of
-from streams.mesh.collaboration import Wire
-from streams.mesh.collaboration_file import CollaborationFile
+from streams.collaboration.file import CollaborationFile
+from streams.collaboration.wire import Wire
 from streams.mesh.settings.parties import auditor_user, feeder_user
 
 # How much a user of a collaboration may ask of the shared broker, by the rules of `quotas`.

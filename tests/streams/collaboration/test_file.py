@@ -6,7 +6,8 @@ import pytest
 
 from nodes.collaboration.steps import Averaged, StronglyConvex
 from nodes.losses.losses import Squared
-from streams.mesh.file import CollaborationFile, MeshFileError, load, load_any
+from streams.collaboration.file import CollaborationFile
+from streams.mesh.file import MeshFileError, load, load_any
 
 GOOD = """\
 mesh:

@@ -18,8 +18,8 @@ from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum, QueryMechanism
 from nodes.values import BoolArray, FloatArray, Observations
+from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import MeshFileError, told_once
-from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.node import FileSettings, FrameSettings
 from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
 from streams.mesh.settings.sparse import SparseSettings

@@ -4,7 +4,7 @@ import pytest
 
 from nodes.collaboration.events import CollaborationNotice
 from nodes.protocol import Noticed
-from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
+from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
 from tests.support.collaborations.folders import written
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from nodes.collaboration.messages import QueryRecord
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.collaboration.file import CollaborationFile
 from streams.collaboration.local import LocalCollaboration, StateJournals
+from streams.collaboration.passes import fixed_sets
+from streams.collaboration.settings import NoiseSettings
 from streams.ledger import Promise, Reuse, known_spends, lives_of, promises_of
 from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
-from streams.mesh.file import CollaborationFile
-from streams.mesh.settings.collaboration import NoiseSettings
-from streams.records.passes import fixed_sets
 from streams.records.sources import records_to_score
 
 LAST, AVERAGE = "last theta", "average"
