@@ -35,8 +35,8 @@ from experiments.harness.dola_printed import PrintedGaussian
 from experiments.harness.figures import table
 from experiments.harness.study import Measured, Study
 from nodes.accounting.calibration import gaussian_epsilon
+from nodes.algorithms import Inverse
 from nodes.privacy.exact import SimulatedSampler
-from nodes.step_sizes import Inverse
 
 FORMS = {
     "laplace": (pure, "Algorithm 1", "ours, pure epsilon"),

@@ -24,14 +24,22 @@ from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.learner import Learner, StepResult
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, RangeLoss, Squared
-from nodes.mixing import ordered_terms
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.unprotected import Unprotected
 from nodes.sparse import SparseRows
-from nodes.values import BoolArray, Consensus, Decision, FloatArray, IntArray, Observations, Release
+from nodes.values import (
+    BoolArray,
+    Consensus,
+    Decision,
+    FloatArray,
+    IntArray,
+    Observations,
+    Release,
+    ordered_terms,
+)
 from topology.weights import Weights
 
 njit: Any

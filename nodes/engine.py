@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nodes.learner import Learner, StepResult
-from nodes.mixing import Mixing
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
-from nodes.values import Consensus, Decision, Observations, Release
+from nodes.values import Consensus, Decision, Mixing, Observations, Release
 from topology.schedules import CACHED, Schedule
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from nodes.accounting.guarantee import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.algorithms import Algorithm
-from nodes.losses.gradients import mean_gradient, slot_gradients
+from nodes.losses.evaluation import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private

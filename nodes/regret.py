@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodes.geometry.constraints import Constraint
-from nodes.losses.gradients import mean_gradient
+from nodes.losses.evaluation import mean_gradient
 from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.sparse import dense

@@ -21,13 +21,13 @@ from fractions import Fraction
 import numpy as np
 
 from nodes.accounting.releases import DeltaBudget
-from nodes.losses.gradients import mean_gradient
+from nodes.algorithms import StepSize
+from nodes.losses.evaluation import mean_gradient
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.sparse import Rows
-from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
 
 _FINE = float(1 << 20)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from experiments.harness.meshes import fast, seeded, settings
 from experiments.harness.moving_targets import KINDS, NODES, distances, path, slot
 from experiments.harness.study import Measured
-from nodes.algorithms import DynamicMirrorDescent, dpdo_nc
+from nodes.algorithms import Constant, DynamicMirrorDescent, dpdo_nc
 from nodes.dynamics import Dynamics, motion
 from nodes.engine import Engine
 from nodes.geometry.constraints import Box
@@ -21,7 +21,6 @@ from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import RangeLoss
 from nodes.privacy.exact import SimulatedSampler
-from nodes.step_sizes import Constant
 from nodes.values import BoolArray, FloatArray, IntArray, Observations
 from streams.mesh.settings.mesh import MeshSettings
 from topology.graph import ring

@@ -14,12 +14,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from nodes.algorithms import StepSize
 from nodes.geometry.mirror_step import MirrorStep
-from nodes.losses.gradients import mean_gradient, slot_gradients
+from nodes.losses.evaluation import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
-from nodes.mixing import Mixing
-from nodes.step_sizes import StepSize
-from nodes.values import Decision, FloatArray, Observations, Release
+from nodes.values import Decision, FloatArray, Mixing, Observations, Release
 from topology.keyed import generator
 from topology.schedules import CACHED, Schedule
 

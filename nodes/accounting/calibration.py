@@ -23,8 +23,7 @@ All formulas are evaluated in doubles, with a margin far above their rounding er
 import math
 from fractions import Fraction
 
-from nodes.checks import OutOfRange
-from nodes.decimals import rounded_up
+from nodes.checks import OutOfRange, rounded_up
 
 LEAST_DELTA = 1e-300
 

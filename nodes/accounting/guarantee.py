@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from nodes.accounting.releases import Composition, Sum
-from nodes.checks import OutOfRange, at_least_one
-from nodes.decimals import as_text, rounded_up, up_to_digits
+from nodes.checks import OutOfRange, as_text, at_least_one, rounded_up, up_to_digits
 
 _PUBLIC = {
     "count": "arrival times, keys, timestamps and counts are public (count slots)",

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from nodes.accounting.spends import TIME, Span, Spend
-from nodes.decimals import as_text, rounded_up, up_to_digits
+from nodes.checks import as_text, rounded_up, up_to_digits
 
 
 class Total(NamedTuple):

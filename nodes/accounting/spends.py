@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from nodes.accounting.guarantee import Price
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 
 TIME = "time"
 """The `where` of records identified by their time; others by partition and offset."""

@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Literal
 
-from nodes.accounting.composition import checked_delta, laplace, pure
-from nodes.accounting.releases import Composition, DeltaBudget, Sum
-from nodes.decimals import rounded_up
+from nodes.accounting.releases import Composition, DeltaBudget, Sum, checked_delta, laplace, pure
+from nodes.checks import rounded_up
 
 TightKind = Literal["laplace", "pure"]
 

@@ -21,17 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from nodes.collaboration.events import (
+from nodes.collaboration.messages import (
+    Answer,
     CollaborationNotice,
     JournalQuery,
     LearnerEffect,
     LearnerEvent,
     LearnerStarted,
+    Query,
+    QueryRecord,
+    Response,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
 )
-from nodes.collaboration.messages import Answer, Query, QueryRecord, Response
 from nodes.collaboration.steps import QueryStage, QueryStep, combined, weights
 from nodes.protocol import DeadlinePassed, Halt, Identity, Misused, Noticed, StartDeadline, Stepped
 from nodes.values import FloatArray

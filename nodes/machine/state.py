@@ -10,10 +10,9 @@ from nodes.machine.events import Effect, Journal, Notice, SendHeartbeat, SlotClo
 from nodes.machine.history import History, InEdge
 from nodes.machine.journal import DataPosition, GivenUp, JournalRecord, ReleaseMessage
 from nodes.machine.membership import Membership, PlanBook
-from nodes.mixing import mixed
 from nodes.privacy.mechanism import Secret
 from nodes.protocol import Halt, Identity, Noticed, Stepped
-from nodes.values import Average, Consensus, Decision, FloatArray, Release
+from nodes.values import Average, Consensus, Decision, FloatArray, Release, mixed
 from topology.plans import MOST_TOLD, Heartbeat, Plan
 
 # One round of a full member or listener: the releases that it waits for, and their consensus.

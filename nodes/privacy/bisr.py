@@ -22,7 +22,7 @@ turn: no y is excluded. The two Z differ by h_t, which is 0 before the slot s of
 then on C (what the observation moved, and an error of at most 1 in each coordinate of each step, for two
 roundings): ||h_t|| <= c_{t-s} D + gain sqrt(d), and h_t is known before Z_t is drawn. So this is an adaptive
 composition of discrete Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps,
-d T coordinates (`nodes.accounting.composition`). The scale is made for T = 2^40, which takes 0.01 % more
+d T coordinates (`nodes.accounting.releases`). The scale is made for T = 2^40, which takes 0.01 % more
 noise at d = 1,000.
 
 | case | what happens |
@@ -46,11 +46,11 @@ import numpy as np
 
 from nodes.accounting.calibration import analytic_scale, delta_in_range
 from nodes.accounting.releases import BandComposition, Composition, DeltaBudget
+from nodes.checks import TAIL, fits_memory, in_range, room_for_noise
 from nodes.privacy.bisr_coefficients import BandMatrix, band_matrix
 from nodes.privacy.clipping import Grid, l2_grid
 from nodes.privacy.mechanism import Band, Secret
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import TAIL, fits_memory, in_range, room_for_noise
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import GridMechanism
 from nodes.values import IntArray

@@ -17,8 +17,7 @@ from math import comb, sqrt
 
 import numpy as np
 
-from nodes.checks import OutOfRange
-from nodes.decimals import quotient_up
+from nodes.checks import OutOfRange, quotient_up
 from nodes.values import FloatArray, IntArray
 
 MOST_BANDS = 1024

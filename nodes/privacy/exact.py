@@ -26,9 +26,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from nodes.decimals import rounded_up
+from nodes.checks import RANGE, rounded_up
 from nodes.privacy.l2_sphere import directions
-from nodes.privacy.ranges import RANGE
 from nodes.values import BoolArray, FloatArray, IntArray, WordArray
 from topology.keyed import generator
 

@@ -31,9 +31,9 @@ from typing import ClassVar, Literal
 
 from nodes.accounting.calibration import analytic_scale, classic_scale, delta_in_range
 from nodes.accounting.releases import Composition, DeltaBudget, GaussianComposition
+from nodes.checks import TAIL, in_range, room_for_noise
 from nodes.privacy.clipping import Grid, l2_grid
 from nodes.privacy.mechanism import Secret
-from nodes.privacy.ranges import TAIL, in_range, room_for_noise
 from nodes.privacy.sampled import GridMechanism
 from nodes.values import IntArray
 

@@ -38,10 +38,10 @@ import numpy as np
 
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.accounting.tight import pure_composition
+from nodes.checks import fits_memory, in_range
 from nodes.privacy.clipping import Grid, clip
 from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import fits_memory, in_range
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import OnGradients, dense
 from nodes.sparse import Rows

@@ -36,15 +36,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from nodes.accounting.releases import Composition, DeltaBudget, GrowingSum
-from nodes.accounting.schedule import GrowingEpsilon
+from nodes.accounting.releases import Composition, DeltaBudget, GrowingEpsilon, GrowingSum
 from nodes.accounting.tight import pure_composition
-from nodes.checks import OutOfRange
-from nodes.decimals import rounded_up
+from nodes.checks import TAIL, OutOfRange, room_for_noise, rounded_up
 from nodes.privacy.clipping import Grid
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import TAIL, room_for_noise
 from nodes.privacy.sampled import GridMechanism
 from nodes.sparse import Rows
 from nodes.values import IntArray

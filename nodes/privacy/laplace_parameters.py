@@ -38,6 +38,7 @@ import numpy as np
 
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.accounting.tight import pure_composition
+from nodes.algorithms import StepSize
 from nodes.checks import positive
 from nodes.geometry.constraints import Box, Constraint, LinfBall
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
@@ -48,7 +49,6 @@ from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import Sampled, dense
 from nodes.sparse import Rows
-from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
 
 _SLACK = 64

@@ -42,12 +42,11 @@ import numpy as np
 
 from nodes.accounting.calibration import analytic_scale, delta_in_range
 from nodes.accounting.releases import Composition, GaussianComposition, Sum
-from nodes.checks import at_least_one
+from nodes.checks import TAIL, at_least_one, in_range, room_for_noise
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.mechanism import Audited, Sampler
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import TAIL, in_range, room_for_noise
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import checked
 from nodes.sparse import Rows

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.ledger import Reuse

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nodes.losses.check_loss import check_loss
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError, Problem

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.cli.feed import feed_fully

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from nodes.checks import OutOfRange
-from nodes.collaboration.guarantee import AnswerGuarantee
+from nodes.collaboration.owner import AnswerGuarantee
 from streams.codec.envelope import Envelope
 from streams.collaboration.settings import CollaborationSettings, OwnerSettings
 from streams.collaboration.wire import Collaboration

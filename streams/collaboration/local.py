@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodes.accounting.spends import Spend
-from nodes.collaboration.events import CollaborationNotice, SetRead
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import QueryRecord, RecordSet, ResponseRecord
+from nodes.collaboration.messages import CollaborationNotice, QueryRecord, RecordSet, ResponseRecord, SetRead
 from nodes.collaboration.owner import OwnerMachine
 from nodes.protocol import Noticed
 from streams.bus.memory import MemoryBroker, MemoryBus

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable
 from math import inf
 
-from nodes.collaboration.events import CollaborationNotice
-from nodes.collaboration.messages import QueryRecord, ResponseRecord
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
+from nodes.collaboration.messages import CollaborationNotice, QueryRecord, ResponseRecord
 from nodes.privacy.query import QueryMechanism
 from nodes.protocol import Noticed
 from streams.codec import Reason

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nodes.collaboration.events import ReadSet, SetRead
-from nodes.collaboration.messages import RecordSet
-from nodes.losses.gradients import slot_gradients
+from nodes.collaboration.messages import ReadSet, RecordSet, SetRead
+from nodes.losses.evaluation import slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum, QueryMechanism

@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from nodes.collaboration.events import CollaborationNotice, SetRead
-from nodes.collaboration.messages import QueryRecord, ResponseRecord
+from nodes.collaboration.messages import CollaborationNotice, QueryRecord, ResponseRecord, SetRead
 from nodes.protocol import Noticed
 from streams.bus.bus import Bus, OffsetOutOfRange, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings

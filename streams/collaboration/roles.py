@@ -16,23 +16,27 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from nodes.collaboration.events import (
+from nodes.collaboration.learner import LearnerMachine
+from nodes.collaboration.messages import (
     CollaborationNotice,
     JournalQuery,
     JournalResponse,
     LearnerStarted,
     OwnerStarted,
+    Query,
     QueryArrived,
     QueryEvidence,
+    QueryRecord,
     ReadSet,
+    RecordSet,
+    Response,
     ResponseArrived,
     ResponseEvidence,
+    ResponseRecord,
     SendQuery,
     SendResponse,
     SetRead,
 )
-from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Query, QueryRecord, RecordSet, Response, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine, digest
 from nodes.protocol import Identity, Noticed, Stepped
 from streams.bus.bus import Bus, BusError, Unreachable

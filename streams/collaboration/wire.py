@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from nodes.accounting.guarantee import Price
-from nodes.collaboration.guarantee import AnswerGuarantee
+from nodes.checks import as_text
 from nodes.collaboration.messages import Query, Response
+from nodes.collaboration.owner import AnswerGuarantee
 from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
-from nodes.decimals import as_text
 from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler

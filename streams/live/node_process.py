@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from functools import cache, partial
 from typing import TypeVar
 
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import orjson
 
+from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
-from nodes.losses.predictions import predicted
 from nodes.machine.events import BeforeStep, Decided
 from nodes.machine.slots import Place
 from nodes.privacy.owner import disclosed_to_owner

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nodes.accounting.guarantee import Guarantee
-from nodes.decimals import as_text, rounded_up
+from nodes.checks import as_text, rounded_up
 from nodes.regret import network_regret
 from nodes.sparse import Rows
 from nodes.values import Average, FloatArray

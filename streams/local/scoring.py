@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from nodes.losses.evaluation import predicted, right, unweighted
 from nodes.losses.losses import Absolute, Huber, Loss, Softmax, Squared
-from nodes.losses.predictions import predicted, right, unweighted
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 

@@ -4,27 +4,39 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nodes.algorithms import Algorithm, DynamicMirrorDescent, GradientAt, MirrorDescent, SparseDola
+from nodes.algorithms import (
+    Algorithm,
+    Constant,
+    DynamicMirrorDescent,
+    GradientAt,
+    Inverse,
+    InverseSqrt,
+    MirrorDescent,
+    ShiftedInverse,
+    SparseDola,
+    StepSize,
+)
 from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
 from nodes.losses.losses import (
+    PLAIN,
     Absolute,
+    Bearing,
     Hinge,
     Huber,
     Linear,
     Logistic,
     Loss,
+    RangeDifference,
     RangeLoss,
+    RobustRange,
     Softmax,
     Squared,
     Weighted,
 )
-from nodes.losses.residuals import PLAIN, Bearing, RangeDifference, RobustRange
-from nodes.machine.slots import CountSlots, Slots
-from nodes.machine.time_slots import TimeSlots
-from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
+from nodes.machine.slots import CountSlots, Slots, TimeSlots
 from nodes.values import FloatArray
 from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings, LossSettings

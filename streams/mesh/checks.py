@@ -7,8 +7,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from nodes.checks import OutOfRange
-from nodes.decimals import as_text
+from nodes.checks import OutOfRange, as_text
 from streams.mesh.algorithm import check_place, constraint, loss, mirror_map
 from streams.mesh.compatibility import (
     Fitted,

@@ -22,6 +22,7 @@ class Fitted(Protocol):
 
     dimension: int
     loss: LossSettings
+    features: SchemaSettings | None
 
     @property
     def loss_dimension(self) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nodes.accounting.guarantee import Guarantee
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.codec.topics import DataTopics
 from streams.mesh import checks

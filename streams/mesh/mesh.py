@@ -11,7 +11,7 @@ from math import inf
 from nodes.accounting.guarantee import Guarantee, Ledger, Price
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.algorithms import Algorithm
-from nodes.decimals import as_text
+from nodes.checks import as_text, in_range
 from nodes.learner import Learner, release_bound
 from nodes.losses.losses import Loss
 from nodes.machine.slots import Slots
@@ -22,7 +22,6 @@ from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.mechanism import Mechanism, Sampler
-from nodes.privacy.ranges import in_range
 from nodes.privacy.unprotected import Unprotected
 from streams.codec import Expected
 from streams.codec.envelope import PLAIN, Envelope, SignedEnvelope

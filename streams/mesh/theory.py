@@ -8,22 +8,20 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nodes.algorithms import SparseDola
-from nodes.bounds.constants import (
+from nodes.bounds import (
     Geometry,
+    LiTheorem5,
+    Network,
     convex,
     curvature,
     geometry,
     left_in_all,
     li_lemma_3,
-    smooth_apart,
-    zhou_li_lemma_2,
-)
-from nodes.bounds.regret import (
-    LiTheorem5,
-    Network,
     of_any_decisions,
+    smooth_apart,
     with_noise_on_gradients,
     with_noise_on_parameters,
+    zhou_li_lemma_2,
     zhou_li_theorem_2,
 )
 from nodes.losses.losses import Loss

@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from nodes.learner import Learner
 from nodes.machine.events import Decided, Notice, Report, Scored
 from nodes.machine.journal import JournalRecord

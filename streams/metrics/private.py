@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from nodes.learner import Learner
+from nodes.losses.evaluation import right
 from nodes.losses.own_loss import failures
-from nodes.losses.predictions import right
 from nodes.machine.events import Scored
 from nodes.machine.slots import ClosedSlot
 from nodes.privacy.owner import disclosed_to_owner

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 
 from nodes.dynamics import LARGEST_RADIUS
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from streams.mesh.algorithm import dynamics
 from streams.mesh.compatibility import by_time
 from streams.mesh.file import MeshFile, MeshFileError

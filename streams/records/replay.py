@@ -8,8 +8,7 @@ from operator import attrgetter
 
 from nodes.machine.journal import DataPosition
 from nodes.machine.partition_slots import PartitionSlots
-from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots, TimeSlots
 
 _PARTITION = attrgetter("partition")
 

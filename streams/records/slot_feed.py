@@ -10,8 +10,7 @@ import numpy as np
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots, TimeSlots
 from nodes.privacy.private import Private
 from nodes.values import Observations
 from streams.records.decoder import SchemaDecoder

@@ -14,8 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from nodes.collaboration.events import CollaborationNotice, ReadSet, SetRead
-from nodes.collaboration.messages import QueryRecord, RecordSet, ResponseRecord
+from nodes.collaboration.messages import (
+    CollaborationNotice,
+    QueryRecord,
+    ReadSet,
+    RecordSet,
+    ResponseRecord,
+    SetRead,
+)
 from nodes.privacy.mechanism import Sampler
 from nodes.protocol import Noticed
 from streams.bus.bus import Unreachable

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, overload
 
 from nodes.accounting.guarantee import Ledger
 from nodes.accounting.spends import Spend
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages

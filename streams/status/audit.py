@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from nodes.audit.mechanism import Audit, audit, audit_answers, audit_rounds, lattice_holds
+from nodes.audit import Audit, audit, audit_answers, audit_rounds, lattice_holds
 from nodes.collaboration.messages import Query, Response
 from nodes.privacy.mechanism import Audited
 from nodes.privacy.query import QueryMechanism

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from nodes.decimals import as_text, down_to_digits, up_to_digits
+from nodes.checks import as_text, down_to_digits, up_to_digits
 from nodes.privacy.query import QueryMechanism
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.settings import CollaborationSettings

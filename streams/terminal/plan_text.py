@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from nodes.bounds.constants import convex, curvature
+from nodes.bounds import convex, curvature
 from streams.bus.topic_specs import mesh_specs, release_topics
 from streams.ledger import promises_of
 from streams.mesh.algorithm import dynamics

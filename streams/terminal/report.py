@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from nodes.decimals import up_to_digits
+from nodes.checks import up_to_digits
 from streams.ledger import Reuse, promises_of
 from streams.local.results import Summary
 from streams.local.scoring import Score

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from nodes.accounting.guarantee import Ledger
 from nodes.accounting.spends import Spend
-from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
+from nodes.checks import as_text, down_to_digits, rounded_up, up_to_digits
 from streams.ledger import Reuse
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.privacy import BudgetSettings, EpsilonSettings, PrivacySettings

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from nodes.decimals import as_text
+from nodes.checks import as_text
 from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism

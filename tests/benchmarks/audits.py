@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from nodes.audit.mechanism import epsilon_lower_bound, mu_lower_bound
+from nodes.audit import epsilon_lower_bound, mu_lower_bound
 from topology.keyed import generator
 
 RUNS, DRAWS = 60, 60_000

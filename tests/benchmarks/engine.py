@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import dpdo_nc
+from nodes.algorithms import InverseSqrt, dpdo_nc
 from nodes.compiled import fastest, njit
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
@@ -24,7 +24,6 @@ from nodes.learner import Learner
 from nodes.losses.losses import Hinge
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
-from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
 from topology.graph import ring
 from topology.keyed import generator

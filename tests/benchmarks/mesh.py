@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import dpdo_nc
+from nodes.algorithms import InverseSqrt, dpdo_nc
 from nodes.geometry.constraints import L1Ball, L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
@@ -28,7 +28,6 @@ from nodes.machine.slots import CountSlots
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.codec import decode_plan, encode_plan
 from streams.codec.topics import MeshTopics

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from nodes.collaboration.events import ReadSet
+from nodes.collaboration.messages import ReadSet
 from streams.collaboration.passes import passes
 from streams.mesh.file import load_any
 

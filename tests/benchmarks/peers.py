@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import dpdo_nc
+from nodes.algorithms import InverseSqrt, dpdo_nc
 from nodes.compiled import fastest
 from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
@@ -27,7 +27,6 @@ from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Squared
 from nodes.privacy.unprotected import Unprotected
-from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
 from streams.terminal.report import table
 from topology.graph import ring

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import Algorithm, SparseDola, dola
+from nodes.algorithms import Algorithm, InverseSqrt, SparseDola, dola
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
@@ -24,7 +24,6 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.sparse import SparseRows, dense
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Observations
 from tests.support.meshes.reuters import texts
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.provision import provision
 from streams.live.data import around

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from nodes.machine.slots import CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import CountSlots, TimeSlots
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from tests.support.brokers.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers

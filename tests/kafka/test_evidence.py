@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodes.mixing import mixed
+from nodes.values import mixed
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog

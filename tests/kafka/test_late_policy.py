@@ -2,8 +2,7 @@
 
 import pytest
 
-from nodes.machine.late import LatePolicy
-from nodes.machine.slots import CountSlots
+from nodes.machine.slots import CountSlots, LatePolicy
 from streams.state.folder import StateFolder
 from streams.state.journal_reader import JournalReader
 from tests.support.brokers.data_streams import DataTopic, live_stream

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Softmax, Squared
-from nodes.losses.predictions import predicted
 from nodes.machine.events import BeforeStep
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations

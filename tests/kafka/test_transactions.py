@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from nodes.machine.late import LatePolicy
-from nodes.machine.slots import CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import CountSlots, LatePolicy, TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.connection import PATIENCE as SILENCE
 from streams.bus.logs import Logs

@@ -3,11 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from nodes.algorithms import MirrorDescent, dola, dpdo_nc
+from nodes.algorithms import Constant, InverseSqrt, MirrorDescent, dola, dpdo_nc
 from nodes.geometry.constraints import L1Ball, L2Ball, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
-from nodes.step_sizes import Constant, InverseSqrt
 from nodes.values import Consensus
 
 EUCLIDEAN = mirror_step(Euclidean(), L2Ball(2, 1.0))

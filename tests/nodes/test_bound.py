@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from nodes.machine.events import Journal, SlotClosed, Started
 from nodes.machine.journal import Bound, Bounds, JournalRecord
-from nodes.machine.slots import Arrival
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, TimeSlots
 from nodes.privacy.private import Private
 from nodes.values import Observations, Release
 from tests.support.nodes.machines import HORIZON, feed, learner, machine, neighbours, of, plans

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nodes import compiled
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import MirrorDescent
+from nodes.algorithms import Constant, InverseSqrt, MirrorDescent
 from nodes.compiled import _MOST, CompiledEngine, _sum, compilable, fastest
 from nodes.engine import Engine
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
@@ -26,7 +26,6 @@ from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.unprotected import Unprotected
-from nodes.step_sizes import Constant, InverseSqrt
 from nodes.values import Observations
 from tests.support.processes.programs import leave_out
 from topology.graph import erdos_renyi, ring

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.decimals import as_text, decimal, down_to_digits, rounded_up, up_to_digits
+from nodes.checks import as_text, decimal, down_to_digits, rounded_up, up_to_digits
 
 
 def test_a_decimal_is_what_is_written_not_the_nearest_double() -> None:

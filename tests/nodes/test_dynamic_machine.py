@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import DynamicMirrorDescent, dpdo_nc
+from nodes.algorithms import Constant, DynamicMirrorDescent, dpdo_nc
 from nodes.dynamics import gain_metric, motion
 from nodes.geometry.constraints import Box
 from nodes.geometry.mirror_maps import Mahalanobis
@@ -14,7 +14,6 @@ from nodes.losses.losses import Linear
 from nodes.machine.events import Decided, Journal, Notice, PlanArrived
 from nodes.privacy.unprotected import Unprotected
 from nodes.protocol import DeadlinePassed, Noticed
-from nodes.step_sizes import Constant
 from tests.support.nodes.machines import feed, machine, of, plan, release, slot, started
 
 PERIOD = 0.5

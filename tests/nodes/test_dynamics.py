@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import DynamicMirrorDescent, dola, dpdo_nc
+from nodes.algorithms import Constant, DynamicMirrorDescent, dola, dpdo_nc
 from nodes.checks import OutOfRange
 from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, L2Ball
@@ -18,7 +18,6 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.step_sizes import Constant
 from nodes.values import Consensus, Observations
 
 REACH = np.array([2.0, 2.0, 0.5, 0.5])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nodes.engine import Engine
-from nodes.mixing import Mixing, mixed
 from nodes.privacy.exact import SimulatedSampler
+from nodes.values import Mixing, mixed
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.settings.algorithm import (
     AlgorithmSettings,

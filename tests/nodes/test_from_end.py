@@ -6,8 +6,7 @@ from fractions import Fraction
 import pytest
 
 from nodes.accounting.guarantee import Ledger
-from nodes.accounting.releases import GrowingSum
-from nodes.accounting.schedule import GrowingEpsilon
+from nodes.accounting.releases import GrowingEpsilon, GrowingSum
 from nodes.machine.events import Journal, OpenSlot, Started
 from tests.support.nodes.machines import feed, learner, machine, of, plans, started
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.late import LatePolicy
+from nodes.machine.slots import LatePolicy
 
 OFFSETS = st.integers(0, 10**6)
 SIZES = st.integers(1, 50)

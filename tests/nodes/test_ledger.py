@@ -6,10 +6,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nodes.accounting.guarantee import Ledger
-from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum
-from nodes.accounting.schedule import GrowingEpsilon
+from nodes.accounting.releases import Composition, GaussianComposition, GrowingEpsilon, GrowingSum
 from nodes.accounting.tight import Tight
-from nodes.decimals import decimal
+from nodes.checks import decimal
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from nodes.losses.gradients import slot_gradients
+from nodes.losses.evaluation import predicted, slot_gradients
 from nodes.losses.losses import Hinge, Softmax, Squared
 from nodes.losses.own_loss import ANOTHER_SHAPE, OwnLoss
-from nodes.losses.predictions import predicted
 from nodes.values import Observations
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from nodes.losses.evaluation import predicted, right, unweighted
 from nodes.losses.losses import Hinge, Logistic, RangeLoss, Softmax, Squared, Weighted
-from nodes.losses.predictions import predicted, right, unweighted
 
 FEATURES = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0]])
 

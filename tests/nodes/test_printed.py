@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.harness.printed import Printed
+from nodes.algorithms import InverseSqrt
 from nodes.geometry.constraints import L1Ball
 from nodes.geometry.mirror_maps import Euclidean, Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
 from nodes.losses.losses import RangeLoss
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Observations
 from topology.graph import ring
 from topology.schedules import FixedSchedule

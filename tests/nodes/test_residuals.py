@@ -7,11 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodes.bounds.constants import convex, curvature, smooth_apart
+from nodes.bounds import convex, curvature, smooth_apart
 from nodes.losses.check_loss import check_loss
-from nodes.losses.losses import RangeLoss
-from nodes.losses.predictions import predicted
-from nodes.losses.residuals import PLAIN, Bearing, RangeDifference, RobustRange
+from nodes.losses.evaluation import predicted
+from nodes.losses.losses import PLAIN, Bearing, RangeDifference, RangeLoss, RobustRange
 from nodes.values import Observations
 
 REFERENCE = np.array([0.3, -0.2])

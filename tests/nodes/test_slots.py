@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.slots import Arrival, CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, CountSlots, TimeSlots
 
 
 def arrivals(offsets, partition=0):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.losses.gradients import mean_gradient, slot_gradients
+from nodes.losses.evaluation import mean_gradient, predicted, slot_gradients
 from nodes.losses.losses import (
     Absolute,
     Hinge,
@@ -19,7 +19,6 @@ from nodes.losses.losses import (
     scores,
 )
 from nodes.losses.own_loss import OwnLoss
-from nodes.losses.predictions import predicted
 from nodes.sparse import SparseRows
 from nodes.values import Observations
 

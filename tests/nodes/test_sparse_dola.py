@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import SparseDola, soft
+from nodes.algorithms import Constant, InverseSqrt, SparseDola, soft
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
@@ -15,7 +15,6 @@ from nodes.privacy.reveal import opened
 from nodes.privacy.unprotected import Unprotected
 from nodes.regret import LocalRegret
 from nodes.sparse import SparseRows
-from nodes.step_sizes import Constant, InverseSqrt
 from nodes.values import Consensus, Observations
 
 

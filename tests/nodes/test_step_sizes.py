@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse
+from nodes.algorithms import Constant, Inverse, InverseSqrt, ShiftedInverse
 
 
 def test_by_hand():

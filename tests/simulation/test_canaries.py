@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from prometheus_client import generate_latest
 
+from nodes.checks import RANGE
 from nodes.losses.losses import Squared
 from nodes.machine.events import Scored
 from nodes.privacy.exact import ExactSampler, SamplerError
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.mechanism import Privatised
-from nodes.privacy.ranges import RANGE
 from nodes.privacy.reveal import opened
 from nodes.values import Release
 from streams.local.mesh import MemoryMesh

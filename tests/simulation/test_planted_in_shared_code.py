@@ -18,9 +18,9 @@ from nodes.machine.journal import JournalRecord
 from nodes.machine.machine import NodeMachine
 from nodes.machine.membership import Membership, MembershipChoice
 from nodes.machine.state import OpenRound
-from nodes.mixing import mixed
 from nodes.privacy import laplace
 from nodes.privacy.laplace import LaplaceGradient
+from nodes.values import mixed
 from streams.codec import envelope, vectors
 from streams.codec import plans as codec_plans
 from streams.codec.envelope import SignedEnvelope

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.accounting.schedule import GrowingEpsilon
-from nodes.decimals import rounded_up
+from nodes.accounting.releases import GrowingEpsilon
+from nodes.checks import rounded_up
 from streams.bus.memory import Faults
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.mesh import Mesh

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import SparseDola
+from nodes.algorithms import InverseSqrt, SparseDola
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
@@ -16,7 +16,6 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.protocol import Stepped
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus
 from streams.local.mesh import MemoryMesh
 from streams.local.results import summarise

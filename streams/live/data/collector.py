@@ -13,9 +13,8 @@ from threading import Lock
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.late import LatePolicy
 from nodes.machine.partition_slots import PartitionSlots
-from nodes.machine.slots import Arrival, ClosedSlot, Place, Slots
+from nodes.machine.slots import Arrival, ClosedSlot, LatePolicy, Place, Slots
 from nodes.privacy.private import Private
 from nodes.values import BoolArray, Observations
 from streams.metrics.private import DataCounts

@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.late import LatePolicy
-from nodes.machine.slots import Arrival, Place, Slots
+from nodes.machine.slots import Arrival, LatePolicy, Place, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector

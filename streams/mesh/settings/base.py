@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from nodes.decimals import as_text, decimal
+from nodes.checks import as_text, decimal
 from streams.codec.topics import DATA_KINDS, SCORE
 from streams.mesh.errors import meant, one_of
 

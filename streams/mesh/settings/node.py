@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from nodes.machine.late import LatePolicy
+from nodes.machine.slots import LatePolicy
 from streams.mesh.settings.base import (
     Address,
     Choice,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from nodes.accounting.calibration import LEAST_DELTA
-from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
+from nodes.accounting.releases import GrowingEpsilon, uniform_epsilon
 from nodes.privacy.bisr_coefficients import MOST_BANDS
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Count, Exact, Positive, Seconds, Settings, absent, refusal, tagged

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import TimeSlots
 from streams.bus.admin import Admin
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings

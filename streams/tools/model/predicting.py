@@ -11,8 +11,8 @@ from typing import NamedTuple, get_args
 import numpy as np
 from pydantic import ValidationError
 
+from nodes.losses.evaluation import predicted, unweighted
 from nodes.losses.losses import Logistic, Loss
-from nodes.losses.predictions import predicted, unweighted
 from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
 from streams.mesh.compatibility import label_problems

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from nodes.algorithms import Algorithm
+from nodes.checks import rounded_up
 from nodes.collaboration.messages import QueryRecord
-from nodes.decimals import rounded_up
 from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
 from streams.bus.logs import reached

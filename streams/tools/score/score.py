@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
-from nodes.losses.predictions import predicted
 from nodes.values import FloatArray
 from streams.bus.bus import BusError, UnknownTopic
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings

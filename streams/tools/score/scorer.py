@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import orjson
 
+from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
-from nodes.losses.predictions import predicted
 from nodes.values import FloatArray
 from streams.mesh.model_file import ModelGuarantee, VectorName
 from streams.records.decoder import SchemaDecoder

@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
-from nodes.collaboration.events import (
+from nodes.collaboration.learner import LearnerMachine
+from nodes.collaboration.messages import (
     CollaborationNotice,
     JournalQuery,
     LearnerStarted,
+    Query,
+    Response,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
 )
-from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Query, Response
 from nodes.collaboration.steps import Averaged, StronglyConvex
 from nodes.geometry.constraints import L2Ball
 from nodes.protocol import DeadlinePassed, Halt, Identity, Misused, Noticed, StartDeadline, Stepped

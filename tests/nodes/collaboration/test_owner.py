@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.collaboration.events import (
+from nodes.collaboration.messages import (
     CollaborationNotice,
     JournalResponse,
     OwnerStarted,
+    Query,
     QueryArrived,
     QueryEvidence,
     ReadSet,
+    RecordSet,
     SendResponse,
     SetRead,
 )
-from nodes.collaboration.messages import Query, RecordSet
 from nodes.collaboration.owner import OwnerMachine, digest
 from nodes.privacy.exact import SimulatedSampler
 from nodes.protocol import Halt, Identity, Misused, Noticed

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from nodes.algorithms import MirrorDescent
+from nodes.algorithms import InverseSqrt, MirrorDescent
 from nodes.geometry.constraints import L1Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
@@ -17,7 +17,6 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters, step_radius
 from nodes.privacy.mechanism import Mechanism, Sampler, Update
 from nodes.privacy.private import Private
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, FloatArray
 
 THETA = 0.5

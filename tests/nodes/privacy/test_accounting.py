@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.composition import laplace
 from nodes.accounting.guarantee import Ledger
-from nodes.accounting.releases import BandComposition, GaussianComposition, GrowingSum, Sum
-from nodes.accounting.schedule import GrowingEpsilon
+from nodes.accounting.releases import (
+    BandComposition,
+    GaussianComposition,
+    GrowingEpsilon,
+    GrowingSum,
+    Sum,
+    laplace,
+)
 from nodes.accounting.tight import Tight
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nodes.audit.mechanism import (
+from nodes.algorithms import InverseSqrt
+from nodes.audit import (
     Audit,
     audit,
     epsilon_lower_bound,
@@ -24,7 +25,6 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.mechanism import Privatised
 from nodes.privacy.reveal import opened
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Release
 from topology.keyed import generator
 

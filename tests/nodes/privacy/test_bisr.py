@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.audit.mechanism import audit, lattice_holds
+from nodes.audit import audit, lattice_holds
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient

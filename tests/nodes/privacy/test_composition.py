@@ -6,7 +6,7 @@ from math import comb
 import pytest
 
 from nodes.accounting.calibration import gaussian_epsilon
-from nodes.accounting.composition import checked_delta, gaussian, laplace, pure
+from nodes.accounting.releases import checked_delta, gaussian, laplace, pure
 
 DELTA = 1e-6
 
@@ -142,7 +142,7 @@ def test_a_delta_out_of_range_is_refused(delta):
 def test_dp_accounting_is_imported_only_where_it_is_needed():
     code = (
         "import sys, streams.cli.command_line, streams.mesh.mesh; "
-        "from nodes.accounting.composition import laplace, pure; "
+        "from nodes.accounting.releases import laplace, pure; "
         "pure(0.1, 9, 1e-6); assert 'dp_accounting' not in sys.modules; "
         "laplace(0.1, 9, 1e-6); assert 'dp_accounting' in sys.modules"
     )

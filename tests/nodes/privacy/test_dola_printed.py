@@ -8,9 +8,9 @@ import pytest
 
 from experiments.harness.dola_printed import PrintedGaussian, PrintedLaplace
 from nodes.accounting.calibration import gaussian_delta
+from nodes.algorithms import Inverse
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private
-from nodes.step_sizes import Inverse
 
 NODES = tuple(f"n-{k:02}" for k in range(40))
 DIMENSION, ROUND = 50, 7

@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.accounting.schedule import GrowingEpsilon
+from nodes.accounting.releases import GrowingEpsilon
+from nodes.algorithms import Constant
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.privacy.bisr import GaussianBisr
@@ -17,7 +18,6 @@ from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.step_sizes import Constant
 
 USUAL = {"theta": 0.5, "epsilon": Fraction(1), "batch_size": 1, "dimension": 2}
 DELTA = {"delta": 1e-6}

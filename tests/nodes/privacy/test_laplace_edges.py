@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from nodes.decimals import decimal
+from nodes.algorithms import Constant, InverseSqrt
+from nodes.checks import decimal
 from nodes.geometry.constraints import L1Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
@@ -18,7 +19,6 @@ from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.unprotected import Unprotected
-from nodes.step_sizes import Constant, InverseSqrt
 
 HUGE = 1.7e308
 SETS = L1Ball(2, 3.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.algorithms import MirrorDescent
+from nodes.algorithms import InverseSqrt, MirrorDescent
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
@@ -20,7 +20,6 @@ from nodes.privacy.laplace_parameters import LaplaceParameters, step_radius
 from nodes.privacy.mechanism import Privatised
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, FloatArray, Release
 
 EPSILONS = [Fraction("0.1"), Fraction(1), Fraction(7, 3), Fraction(1000)]

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.decimals import rounded_up
+from nodes.checks import rounded_up
 from nodes.privacy.exact import ExactSampler, SamplerError, SimulatedSampler
 from nodes.privacy.l2_sphere import directions
 from tests.support.oracles.samplers import opendp_laplace

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.accounting.calibration import discrete_delta
-from nodes.audit.mechanism import audit, audit_answers, lattice_holds
+from nodes.audit import audit, audit_answers, lattice_holds
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism

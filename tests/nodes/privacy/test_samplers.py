@@ -5,10 +5,9 @@ import traceback
 import numpy as np
 import pytest
 
-from nodes.decimals import decimal
+from nodes.checks import RANGE, decimal
 from nodes.privacy.exact import MOST, ExactSampler, SamplerError, SimulatedSampler, entropy
 from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.ranges import RANGE
 from tests.support.oracles.samplers import opendp_laplace
 
 SCALE = 2.0**31

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.accounting.guarantee import Ledger
-from nodes.accounting.releases import GrowingSum
-from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
-from nodes.decimals import as_text
+from nodes.accounting.releases import GrowingEpsilon, GrowingSum, uniform_epsilon
+from nodes.checks import as_text
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.private import Private

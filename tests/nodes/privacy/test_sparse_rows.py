@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.algorithms import dpdo_nc
+from nodes.algorithms import Constant, dpdo_nc
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
@@ -23,7 +23,6 @@ from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import bounded_sum, checked
 from nodes.privacy.unprotected import Unprotected
 from nodes.sparse import SparseRows
-from nodes.step_sizes import Constant
 from nodes.values import Consensus
 
 ONE, H = Fraction(1), 6

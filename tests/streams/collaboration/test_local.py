@@ -6,9 +6,9 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from nodes.collaboration.events import CollaborationNotice
+from nodes.collaboration.messages import CollaborationNotice
 from nodes.collaboration.steps import combined, weights
-from nodes.losses.gradients import slot_gradients
+from nodes.losses.evaluation import slot_gradients
 from nodes.privacy.private import Private
 from streams.collaboration.journals import OwnerJournal
 from streams.collaboration.local import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodes.collaboration.events import CollaborationNotice
+from nodes.collaboration.messages import CollaborationNotice
 from nodes.protocol import Noticed
 from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
 from tests.support.collaborations.folders import written

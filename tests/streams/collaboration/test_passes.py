@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.collaboration.events import ReadSet
+from nodes.collaboration.messages import ReadSet
 from nodes.privacy.reveal import opened
 from streams.collaboration import passes as module
 from streams.collaboration.passes import chunks, number_chunks, passes

@@ -19,8 +19,7 @@ from nodes.losses.losses import (
     Squared,
     Weighted,
 )
-from nodes.machine.slots import CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import CountSlots, TimeSlots
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected

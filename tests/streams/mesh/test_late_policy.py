@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from nodes.machine.late import LatePolicy
+from nodes.machine.slots import LatePolicy
 from streams.mesh.file import MeshFileError, load
 from tests.support.meshes.files import changed
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nodes.losses.losses import RangeLoss
-from nodes.losses.residuals import Bearing, RangeDifference, RobustRange
+from nodes.losses.losses import Bearing, RangeDifference, RangeLoss, RobustRange
 from nodes.regret import network_regret
 from nodes.values import Observations
 from streams.local.run import LocalRun, mesh_parts

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from nodes.bounds.regret import with_noise_on_gradients, with_noise_on_parameters
+from nodes.bounds import with_noise_on_gradients, with_noise_on_parameters
 from nodes.engine import Engine
 from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import network_regret

@@ -3,8 +3,7 @@
 import numpy as np
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.slots import CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import CountSlots, TimeSlots
 from nodes.privacy.reveal import opened
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import CsvFields, SchemaDecoder

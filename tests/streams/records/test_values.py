@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from nodes.losses.gradients import slot_gradients
+from nodes.losses.evaluation import slot_gradients
 from nodes.losses.losses import Squared
 from nodes.privacy.clipping import clip
 from streams.mesh.settings.schema import SchemaSettings

@@ -4,24 +4,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.collaboration.events import (
+from nodes.collaboration.learner import LearnerMachine
+from nodes.collaboration.messages import (
     JournalQuery,
     JournalResponse,
     LearnerStarted,
     OwnerStarted,
     QueryArrived,
     ReadSet,
+    RecordSet,
     ResponseArrived,
     SendQuery,
     SendResponse,
     SetRead,
 )
-from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import RecordSet
 from nodes.collaboration.owner import OwnerMachine
 from nodes.collaboration.steps import Averaged
 from nodes.geometry.constraints import L2Ball
-from nodes.losses.gradients import slot_gradients
+from nodes.losses.evaluation import slot_gradients
 from nodes.losses.losses import Squared
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from nodes.accounting.guarantee import Ledger
-from nodes.algorithms import dpdo_nc
+from nodes.algorithms import Constant, dpdo_nc
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
@@ -19,7 +19,6 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.unprotected import Unprotected
 from nodes.protocol import Identity
-from nodes.step_sizes import Constant
 from nodes.values import Observations, Release
 from topology.plans import Member, Plan
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.slots import CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import CountSlots, TimeSlots
 from nodes.privacy.reveal import opened
 from streams.live.data.collector import AHEAD, REFILL, SlotCollector
 from streams.mesh.settings.schema import SchemaSettings

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.late import LatePolicy
-from nodes.machine.slots import CountSlots
+from nodes.machine.slots import CountSlots, LatePolicy
 from tests.support.nodes.collectors import Side, arrival
 
 

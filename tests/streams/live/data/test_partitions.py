@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.late import LatePolicy
-from nodes.machine.slots import Arrival, CountSlots
+from nodes.machine.slots import Arrival, CountSlots, LatePolicy
 from streams.codec.topics import DataTopics
 from streams.live.data import collector
 from streams.live.data.start import DataFailed

@@ -1,7 +1,6 @@
 """Slots opened again and again: which records they hold, and which are dropped."""
 
-from nodes.machine.slots import Arrival, CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, CountSlots, TimeSlots
 from streams.records.replay import ReplaySlots
 
 

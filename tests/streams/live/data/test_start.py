@@ -2,8 +2,7 @@
 
 import pytest
 
-from nodes.machine.slots import Arrival, CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, CountSlots, TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.bus import OffsetOutOfRange
 from streams.live.data.collector import SlotCollector

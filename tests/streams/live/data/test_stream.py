@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.slots import Arrival, CountSlots
-from nodes.machine.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, CountSlots, TimeSlots
 from streams.codec.topics import DataTopics
 from streams.live.data import collector
 from streams.live.data.stream import DataStream

@@ -1,12 +1,26 @@
-"""Gradients of a slot. Total: any record and any loss give a gradient."""
+"""Evaluates a loss: the gradients of a slot, and predictions of labels.
+
+Gradients are total: any record and any loss give one.
+"""
 
 import math
 
 import numpy as np
 
-from nodes.losses.losses import Loss
-from nodes.sparse import Rows, SparseRows
-from nodes.values import FloatArray, Observations
+from nodes.losses.losses import (
+    Hinge,
+    Logistic,
+    Loss,
+    OfAResidual,
+    RangeLoss,
+    RobustRange,
+    Softmax,
+    Weighted,
+    scores,
+)
+from nodes.losses.own_loss import OwnLoss
+from nodes.sparse import Rows, SparseRows, dense
+from nodes.values import BoolArray, FloatArray, Observations
 
 _FLOAT = np.dtype(np.float64)
 
@@ -101,3 +115,51 @@ def _finite_sum(gradients: SparseRows) -> FloatArray:
     broken = np.zeros(gradients.shape[0], dtype=np.bool_)
     broken[gradients.rows[~np.isfinite(values)]] = True
     return gradients.summed(np.where(broken[gradients.rows], 0.0, values))
+
+
+# Predicts labels of records from a decision.
+
+
+def unweighted(loss: Loss) -> Loss:
+    """Return the loss without the weights of its labels."""
+    return loss.loss if isinstance(loss, Weighted) else loss
+
+
+def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
+    """Return the decision's (..., d) predictions for features (..., n, p), shape (..., n).
+
+    Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||; bearing and
+    range-difference: the angle and the difference that a sensor at s would measure. An own loss: the answer
+    of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
+    and logistic. Raises ValueError for an own loss with p != d that has no `predict`.
+    """
+    loss = unweighted(loss)
+    if isinstance(loss, Softmax):
+        classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
+        return classes
+    if isinstance(loss, RangeLoss):
+        return RobustRange().expected(decision, features)
+    if isinstance(loss, OfAResidual):
+        return loss.expected(decision, features)
+    own_predictions = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
+    if own_predictions is not None:
+        return own_predictions
+    if features.shape[-1] != decision.shape[-1]:
+        sizes = f"{features.shape[-1]} features at dimension {decision.shape[-1]}"
+        raise ValueError(f"{sizes}: the own loss must have a `predict`")
+    return scores(decision, features)
+
+
+def right(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> BoolArray | None:
+    """Return which records (..., n, p) have the class that the decision (..., d) predicts, shape (..., n).
+
+    None for a loss without classes. A score of 0 predicts -1.
+    """
+    loss = unweighted(loss)
+    if isinstance(loss, Hinge | Logistic):
+        signs: BoolArray = np.where(predicted(loss, decision, features) > 0.0, 1.0, -1.0) == labels
+        return signs
+    if isinstance(loss, Softmax):
+        classes: BoolArray = predicted(loss, decision, features) == labels
+        return classes
+    return None

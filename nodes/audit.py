@@ -9,7 +9,7 @@ directions that do not depend on data, and of public values. So noise in floats 
 The releases of `gaussian-bisr` must be audited together, as later ones reveal something about earlier ones.
 The statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as
 the clip allows: no statistic separates the two better. As C y is C G and independent draws, it is normal with
-mu = ||C(G - G')||/sigma. The lattice test is that of `nodes.audit.mechanism`.
+mu = ||C(G - G')||/sigma. The lattice test is the same.
 """
 
 import math

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.bounds.constants import Geometry
-from nodes.bounds.regret import (
+from nodes.algorithms import Constant, Inverse, InverseSqrt, ShiftedInverse
+from nodes.bounds import (
+    Geometry,
     Network,
     growth,
     of_any_decisions,
@@ -17,7 +18,6 @@ from nodes.bounds.regret import (
     with_noise_on_gradients,
     with_noise_on_parameters,
 )
-from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse
 
 STEPS = [Constant(0.3), InverseSqrt(0.5), Inverse(2.0), ShiftedInverse(2.0, 5.0)]
 SMALL = Network(

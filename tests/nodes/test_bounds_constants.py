@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from nodes.algorithms import MirrorDescent, SparseDola
-from nodes.bounds.constants import convex, curvature, diameter, geometry
+from nodes.algorithms import Constant, MirrorDescent, SparseDola
+from nodes.bounds import convex, curvature, diameter, geometry
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
@@ -21,7 +21,6 @@ from nodes.losses.losses import (
     Squared,
     Weighted,
 )
-from nodes.step_sizes import Constant
 from nodes.values import Observations
 
 SETS = {

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nodes.bounds.constants import left_in_all, li_lemma_3, zhou_li_lemma_2
+from nodes.bounds import left_in_all, li_lemma_3, zhou_li_lemma_2
 from topology.graph import complete, from_edges, ring, star
 from topology.schedules import (
     CycleSchedule,

@@ -1,1 +1,0 @@
-"""Audits: what samples of a mechanism prove about it."""
