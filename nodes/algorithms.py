@@ -86,6 +86,8 @@ class ShiftedInverse:
         return self.a / (self.b + round)
 
 
+# The algorithms.
+
 GradientAt = Literal["decision", "consensus"]
 
 

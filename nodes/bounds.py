@@ -163,6 +163,9 @@ def left_in_all(window: int, rate: float) -> float:
 _EXACT, _WIDER = 256, 100
 
 
+# The bounds.
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
     """All that bounds need to know of a mesh.

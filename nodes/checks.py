@@ -65,6 +65,9 @@ def as_text(value: Fraction) -> str:
     return text if Fraction(text) == value else str(value)
 
 
+# Checks of settings: each error names the field, the value and what is allowed.
+
+
 class OutOfRange(ValueError):
     """The setting `name` has a wrong `value`; `allowed` says what it must be."""
 

@@ -213,6 +213,8 @@ def gaussian_pair(sensitivity: float, scale: float, coordinates: int, delta: flo
     return high
 
 
+# Compositions: what a ledger asks.
+
 _FOR_EVER = 1 << 40
 
 

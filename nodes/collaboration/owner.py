@@ -106,6 +106,9 @@ class AnswerGuarantee:
         return "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
 
 
+# The machine.
+
+
 def digest(parameters: FloatArray) -> bytes:
     """Return 16 bytes of the SHA-256 of theta (d,): what a journal keeps of a query."""
     return hashlib.sha256(parameters.astype("<f8").tobytes()).digest()[:16]

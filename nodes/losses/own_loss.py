@@ -47,6 +47,8 @@ class Contained:
         return True
 
 
+# The loss itself: whatever it does, a record affects only its own gradient.
+
 ANOTHER_SHAPE = "an answer of another shape"
 """Counted for an answer that is not an array of numbers of the right shape."""
 OTHERS, MOST = "others", 16

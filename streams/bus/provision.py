@@ -4,16 +4,205 @@ Everything is compared before anything is created. A topic that differs is never
 shared topics get the settings without which a record may grow without bound in its readers.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
 
-from streams.bus.admin import Admin, TopicDescription, differences
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+
+from streams.bus.bus import BusError
+from streams.bus.connection import admin_settings
+from streams.bus.errors import lacking
+from streams.bus.logs import reach_busy
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.file import AnyFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
+
+# A typed front of kafka-python's admin client: lists and creates topics. Errors are AdminError.
+
+T = TypeVar("T")
+
+UNKNOWN_TOPIC, EXISTS, REPLICATION = 3, 36, 38
+"""Kafka's error codes; the last one is also that of a cluster whose brokers are all fenced."""
+_AGAIN = 0.2
+"""Seconds between two requests to a cluster whose brokers are all fenced."""
+TOGETHER = 500
+"""Topics or rules of a request, 9 records each at most: a controller refuses what makes more than 10,000."""
+READY, READY_EACH = 10_000, 100
+"""Milliseconds that new topics may take to be ready: in all, and more for each."""
+ADMINISTRATOR = "an administrator of the broker may"
+_UNALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
+
+
+class AdminError(BusError):
+    """The broker refuses a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """An existing topic."""
+
+    partitions: int
+    configs: dict[str, str]
+
+
+class Admin:
+    """One broker's topics. A context manager. Raises Unreachable, and Denied for a wrong password.
+
+    Attributes
+    ----------
+    servers : str
+        The broker's addresses.
+    cluster : str
+        The id of its cluster: equal for two addresses of one.
+    """
+
+    def __init__(self, broker: BrokerSettings) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # errors come as exceptions
+        self.servers = broker.servers
+        self.cluster = reach_busy(broker)  # kafka-python fails with less detail, and leaves sockets open
+        self._client = self._asked(lambda: KafkaAdminClient(**admin_settings(broker)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()  # an open client reconnects for ever
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return the existing topics among these."""
+        topic_names = list(names)
+        counts = {}
+        for description in self._asked(lambda: self._client.describe_topics(topic_names)):
+            if description["error_code"] == 0:
+                counts[description["name"]] = len(description["partitions"])
+            elif description["error_code"] != UNKNOWN_TOPIC:
+                raise self._refused(f"topic {description['name']}", description, "see it (Describe)")
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in counts]
+        configs = {}
+        if resources:
+            question = partial(self._client.describe_configs, resources, config_filter="all")
+            configs = self._asked(question, "read the settings of all its topics (DescribeConfigs)")["topic"]
+        return {
+            name: TopicDescription(count, {key: str(entry["value"]) for key, entry in configs[name].items()})
+            for name, count in counts.items()
+        }
+
+    def create(self, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
+        """Create the topics with one partition each; return those created. The others exist by now.
+
+        A broker that has just started counts as fenced for a moment: it is asked again, for up to `READY`.
+        """
+        created = [spec for batch in batches(list(specs)) for spec in self._created(batch)]
+        if created:
+            names, patience = [spec.name for spec in created], READY + READY_EACH * len(created)
+            self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
+        return created
+
+    def _created(self, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+        specs_by_name = {spec.name: spec for spec in specs}
+        requests = {
+            name: {"num_partitions": 1, "configs": spec.configs} for name, spec in specs_by_name.items()
+        }
+        until = time.monotonic() + READY / 1000
+        while True:
+            answer = self._asked(lambda: self._client.create_topics(requests, raise_errors=False))
+            if not all(map(_is_fenced, answer["topics"])) or time.monotonic() > until:
+                break
+            time.sleep(_AGAIN)
+        created: list[TopicSpec] = []
+        for result in answer["topics"]:
+            if result["error_code"] == 0:
+                created.append(specs_by_name[result["name"]])
+            elif result["error_code"] != EXISTS:
+                raise self._refused(f"topic {result['name']}", result, "make it (Create)")
+        return created
+
+    def bound(self, specs: Iterable[TopicSpec]) -> None:
+        """Give existing topics the settings that keep their records small (TopicSpec.bounds)."""
+        for batch in batches(list(specs)):
+            resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in batch]
+            question = partial(self._client.alter_configs, resources)
+            answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
+            for name, result in answer.items():
+                if result != "OK":
+                    raise AdminError(f"{self.servers}: topic {name}: {result}")
+
+    def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
+        kind = for_code(answer["error_code"])
+        if issubclass(kind, _UNALLOWED):
+            return AdminError(f"{self.servers}: {lacking(subject, right)}: {ADMINISTRATOR}")
+        return AdminError(f"{self.servers}: {subject}: {answer.get('error_message') or kind.__name__}")
+
+    def _asked(self, question: Callable[[], T], right: str | None = None) -> T:
+        """Return the answer; `right`: what is missing if the broker does not allow it."""
+        try:
+            return question()
+        except KafkaError as error:
+            if right is not None and isinstance(error, _UNALLOWED):
+                words = f"these credentials may not {right}: {ADMINISTRATOR}"
+                raise AdminError(f"{self.servers}: {words}") from None
+            raise AdminError(f"{self.servers}: {error}") from None
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in parts that one request to a controller may hold."""
+    return (items[k : k + TOGETHER] for k in range(0, len(items), TOGETHER))
+
+
+def _is_fenced(answer: dict[str, Any]) -> bool:
+    return answer["error_code"] == REPLICATION and "fenced" in (answer.get("error_message") or "")
+
+
+def differences(spec: TopicSpec, topic: TopicDescription, *, partitioned: bool) -> list[str]:
+    """Return how an existing topic differs from its spec; more room than specified is no difference.
+
+    For the party's own stream only differences that change the data count: compaction, and partitions unless
+    it may be `partitioned`.
+    """
+    lines = []
+    if topic.partitions != 1 and not (spec.owned and partitioned):
+        lines.append(f"has {topic.partitions} partitions: must have one")
+    for key, value in spec.configs.items():
+        right, words = _RULES[key]
+        if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it
+            right, words = str.__eq__, "{}"
+        if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], value):
+            lines.append(f"{key} is {topic.configs[key]}: must be {words.format(value)}")
+    return lines
+
+
+def _at_least(value: str, wanted: str) -> bool:
+    """Compare limits; -1 is unlimited."""
+    return value == "-1" or (wanted != "-1" and int(value) >= int(wanted))
+
+
+_RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {
+    "cleanup.policy": (str.__eq__, "{}"),
+    "retention.ms": (_at_least, "{} (none)"),
+    "retention.bytes": (_at_least, "at least {}, or -1"),
+    "segment.bytes": (lambda found, wanted: int(found) <= int(wanted), "at most {}"),
+    "max.message.bytes": (_at_least, "at least {}"),
+    "compression.type": (str.__eq__, "{}"),
+    "message.timestamp.type": (str.__eq__, "{}"),
+}
+
+
+# The topics of a mesh file.
 
 Side = Literal["mesh", "data"]
 """The mesh broker, which its operator provisions, or the data brokers, each of which its party does."""

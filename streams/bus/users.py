@@ -29,10 +29,9 @@ from kafka.errors import ClusterAuthorizationFailedError, NoError, SecurityDisab
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from pydantic import SecretStr
 
-from streams.bus.admin import Admin, AdminError, batches
 from streams.bus.bus import Denied
 from streams.bus.logs import reach_busy
-from streams.bus.provision import Side, label, sides
+from streams.bus.provision import Admin, AdminError, Side, batches, label, sides
 from streams.bus.rights import (
     DesiredUsers,
     Grant,

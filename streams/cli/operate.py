@@ -18,10 +18,9 @@ from streams.live.scheduler_process import LOGGER, end_run
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import MeshFile, load
 from streams.runtime.process import Stop
-from streams.state.folder import StateFolder
+from streams.state.folder import StateFolder, read_wish, withdraw_wish, write_wish
 from streams.state.journal import open_journal
 from streams.state.journal_file import JournalLocked, locked
-from streams.state.leaving import read_wish, withdraw_wish, write_wish
 from streams.status.account import journal_charge_count
 from streams.terminal.report import say
 

@@ -22,12 +22,13 @@ from nodes.collaboration.messages import Answer, QueryRecord, RecordSet, Respons
 from streams.collaboration.file import LEARNER_JOURNAL, OWNER_JOURNAL, CollaborationFile
 from streams.ledger import Reuse, price_of
 from streams.live.spend import LifeRecord
-from streams.state.checksums import check_chain, checksum, only_row
 from streams.state.folder import JournalError, StateFolder, place_of
 from streams.state.journal_file import (
     Form,
     JournalEmpty,
     Life,
+    OpenJournal,
+    explained,
     keep_life,
     locked,
     open_to_read,
@@ -35,8 +36,7 @@ from streams.state.journal_file import (
     snapshot,
     transaction,
 )
-from streams.state.open_journal import OpenJournal, explained
-from streams.state.rows import from_blob, to_blob, to_text
+from streams.state.rows import check_chain, checksum, from_blob, only_row, to_blob, to_text
 from streams.state.spends import end_life, read_spends
 from streams.state.spends_topic import SpendsTopic
 

@@ -31,10 +31,9 @@ from streams.runtime.actions import Ended, ProcessWorld
 from streams.runtime.floods import Summed
 from streams.runtime.process import Ask, Failed, lacking
 from streams.runtime.runner import Runner
-from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id
+from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id, read_wish
 from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
-from streams.state.leaving import read_wish
 from streams.state.spends_topic import SpendsTopic
 from topology.plans import Plan
 from topology.scheduler import heartbeat_period

@@ -46,7 +46,7 @@ from streams.runtime.deadlines import FetchClock, Patience
 from streams.runtime.presence import Presence
 from streams.runtime.process import Ask
 from streams.runtime.runner import Arrived, BadMessage, Pending, Role
-from streams.state.memory_journal import NodeJournal
+from streams.state.journal import NodeJournal
 from topology.plans import Chain, Heartbeat
 
 CATCH_UP = 1.0

@@ -25,7 +25,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.folder import StateFolder
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends import all_spends, begin_life, end_life, keep_spends, put_aside, read_spends
 from streams.state.spends_topic import SpendsTopic, unwritten
 

@@ -12,7 +12,7 @@ from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import encode_release
 from streams.mesh.mesh import NodeContext
 from streams.runtime.process import Ask
-from streams.state.memory_journal import NodeJournal
+from streams.state.journal import NodeJournal
 from topology.plans import Plan, PlanRecord
 
 

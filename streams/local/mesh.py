@@ -30,8 +30,7 @@ from streams.runtime.actions import Ended, at_once, in_memory
 from streams.runtime.process import ProcessExit
 from streams.runtime.runner import Host, Pending, Runner, is_orderly
 from streams.state.folder import JournalError
-from streams.state.journal import open_journal
-from streams.state.memory_journal import MemoryJournal, NodeJournal
+from streams.state.journal import MemoryJournal, NodeJournal, open_journal
 from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbeat_period
 from topology.slot_clock import SlotClock
 

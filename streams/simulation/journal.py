@@ -14,8 +14,7 @@ from streams.mesh.mesh import NodeContext
 from streams.simulation.bus import Killed
 from streams.simulation.disk import SimulatedDisk, on_disks
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import SqliteJournal, open_journal
-from streams.state.memory_journal import MemoryJournal, NodeJournal
+from streams.state.journal import MemoryJournal, NodeJournal, SqliteJournal, open_journal
 from streams.state.rows import KEPT, Row, to_row
 
 OLDEST = 8

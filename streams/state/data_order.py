@@ -21,7 +21,7 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import FrameSettings
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 
 _FORMAT = "mirrormesh order 1"
 _SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "dialect", "shuffle", "take")

@@ -1,19 +1,42 @@
-"""The file under a journal: its lock, schema and owner, and the settings that explain another digest."""
+"""The file under a journal: its lock, schema and owner; an open journal; and the reader of a node's.
+
+Of another digest than the file's it names the settings that differ.
+"""
 
 import fcntl
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
+from nodes.accounting.guarantee import Price
+from nodes.accounting.spends import Span, Spend, added
+from nodes.machine.journal import JournalRecord
 from streams.mesh.errors import elided
-from streams.state.checksums import checksum, only_row, read_text
-from streams.state.folder import JournalError, lock_of, place_of
-from streams.state.rows import BOUND_TABLE, INHERITED_TABLE, TABLES
-from streams.state.secret import DRAWS_TABLE
+from streams.state.folder import JournalError, boot_id, lock_of, place_of, write_ahead_log
+from streams.state.rows import (
+    BOUND_TABLE,
+    INHERITED_TABLE,
+    SELECT,
+    STORED,
+    TABLES,
+    check_chain,
+    check_row,
+    checksum,
+    from_row,
+    from_text,
+    only_row,
+    read_bound,
+    read_inherited,
+    read_text,
+)
+from streams.state.secret import DRAWS_TABLE, check_draws
 
 SCHEMA = 1
 """The version of the format of journals; a file of another one is refused."""
@@ -268,3 +291,163 @@ def _check_owner(life: Life, asked: Life, differing: str) -> None:
             raise ValueError(f"its {name} is {texts[0]}, not {texts[1]}{reason}")
     if life.mesh and asked.mesh and life.mesh != asked.mesh:
         raise ValueError(f"its mesh is {life.mesh}, not {asked.mesh}")
+
+
+# An open journal: what the journals of nodes and of a collaboration's parties have in common.
+
+
+class OpenJournal:
+    """A journal's file, open until it is closed. Methods raise JournalError."""
+
+    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
+        """Open it; what has been opened is closed again if that fails."""
+        self._path = path
+        with explained(path), ExitStack() as closing:
+            self._connection = opener(closing)
+            self._life, self._agreed = read_life(self._connection), read_agreed(self._connection)
+            self._begin()
+            self._closing = closing.pop_all()
+
+    def _begin(self) -> None:
+        """Read what an append needs to know."""
+
+    @property
+    def life(self) -> Life:
+        """The journal's life: whose it is, its run and settings."""
+        return self._life
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id, which all that is sent from it carries."""
+        return self._life.instance
+
+    @property
+    def price(self) -> Price | None:
+        """The price of this life's releases or answers; None: unknown, or there are none."""
+        with explained(self._path):
+            return from_text(self._life.price)
+
+    @property
+    def size(self) -> int:
+        """The size on disk in bytes, write-ahead log included. From any thread."""
+        files = (self._path, write_ahead_log(self._path))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file and free its lock. Repeating it is harmless."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of the file into JournalError with its name."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())  # SQLite quotes a damaged statement with its line breaks
+        raise JournalError(f"the journal {path} cannot be used: {reason}") from error
+
+
+# Reads a node's journal, even while a process writes it.
+
+_LATEST = "SELECT charged, averaged, draws FROM records ORDER BY round DESC LIMIT 1"
+_LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
+
+
+class JournalReader(OpenJournal):
+    """The records of the journal at `path`, even while a process writes it.
+
+    Raises JournalError if it is missing, broken, damaged or of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._start(path, lambda closing: open_to_read(path, closing))
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far, those of earlier lives included."""
+        last = self.records(1)
+        return last[0].charged if last else self.carried
+
+    @property
+    def lost(self) -> bool:
+        """Whether its last rounds may be lost, as the machine has started anew since its last bound.
+
+        Its newest record then counts as charged, and read, up to the bound.
+        """
+        return self._lost
+
+    @property
+    def carried(self) -> int:
+        """The charged rounds of earlier lives."""
+        return self._life.carried
+
+    @property
+    def spend(self) -> Spend:
+        """The spend of this life by the journal; without a price it counts as unprotected.
+
+        The journal does not tell where its records begin. Raises JournalError.
+        """
+        life, price, last = self._life, self.price, self.records(1)
+        position = (last[0].data_position if last else None) or ()
+        spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
+        charged = last[0].charged - life.carried if last else 0
+        return Spend(
+            life.run,
+            charged,
+            price and price.epsilon,
+            price.delta if price else 0.0,
+            added(life.carried_epsilon, last[0].epsilon_spent) if last else 0.0,
+            price.stream_delta if price else 0.0,
+            spans,
+            mesh=life.mesh,
+            life=life.instance,
+            settings=price.settings if price else (),
+            node=life.node,
+        )
+
+    def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
+        """Return the last `limit` records (None: H), oldest first; the newest has its average.
+
+        Raises JournalError.
+        """
+        with explained(self._path):
+            rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
+            records = tuple(from_row(row) for row in reversed(rows))
+        if self._lost and self._bound is not None and records:
+            return (*records[:-1], self._bound.inherited(records[-1]))
+        return records
+
+    def differing(self, agreed: str) -> str:
+        """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
+        with explained(self._path):
+            return differing(self._agreed, agreed)
+
+    def _begin(self) -> None:
+        with snapshot(self._connection):
+            self._newest = check_chain(
+                self._connection.execute(STORED), "the record of round", self._life.horizon + 1
+            )
+            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+            self._last, self._kept = totals.fetchone()
+            charged, averaged, draws = self._connection.execute(_LATEST).fetchone() or (0, 0, 0)
+            averages = self._connection.execute(
+                "SELECT round, rounds, mean, checksum FROM average"
+            ).fetchall()
+            for row in averages:
+                check_row(row, f"the average of round {row[0]}")
+            if [row[:2] for row in averages] != ([(self._last, averaged)] if averaged else []):
+                raise ValueError(f"it is damaged: its average is not that of round {self._last}")
+            check_draws(self._connection, charged, draws)
+            self._bound, boot = read_bound(self._connection)
+            self._inherited = read_inherited(self._connection)
+        may_be_behind = self._bound is not None and self._bound.round > self._last
+        self._lost = may_be_behind and (not boot or boot != boot_id())

@@ -15,8 +15,7 @@ import numpy as np
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
-from streams.state.checksums import check_row, checksum
-from streams.state.rows import amend
+from streams.state.rows import amend, check_row, checksum
 
 DRAWS_TABLE = """secret_draws (
     charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL, checksum INTEGER NOT NULL)"""

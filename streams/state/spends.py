@@ -29,9 +29,15 @@ from nodes.accounting.spends import Data, DataReuse, Span, Spend, merged_lives, 
 from streams.mesh.file import KINDS
 from streams.state.data_order import begun_lines, begun_nodes
 from streams.state.folder import JournalError, StateFolder, write_ahead_log, write_private
-from streams.state.journal_file import NODE, JournalEmpty, Life, application_of, locked
-from streams.state.journal_reader import JournalReader
-from streams.state.open_journal import explained
+from streams.state.journal_file import (
+    NODE,
+    JournalEmpty,
+    JournalReader,
+    Life,
+    application_of,
+    explained,
+    locked,
+)
 from streams.state.secret import wipe
 
 _FORMAT = "mirrormesh spends 1"

@@ -19,8 +19,7 @@ from streams.mesh.errors import UsageError, as_path_or_none, check_type, chosen,
 from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.kind import check_file
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_file import JournalEmpty
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalEmpty, JournalReader
 from streams.state.spends_topic import written
 from topology.plans import Plan
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nodes.accounting.guarantee import Ledger
 from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.status.account import ChargeCount, charge_counts_by, charged_by, relays, unused
 from topology.plans import Heartbeat, Plan
 from topology.roster import Roster

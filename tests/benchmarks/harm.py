@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.status.audit import Finding, audit_releases, read_mesh
 from streams.tools.broker.broker import Broker, start, stop
 from tests.kafka.test_equality import SIMULATED, WAITING

@@ -14,7 +14,7 @@ from streams.mesh.mesh import Mesh
 from streams.records.observed import observed
 from streams.records.sources import open_source
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
 
 

@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streams.bus.admin import Admin
 from streams.bus.bus import NOWHERE, OffsetOutOfRange, UnknownTopic, Unreachable
+from streams.bus.provision import Admin
 from streams.bus.reader import MOST, KafkaReader
 from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics, until
 

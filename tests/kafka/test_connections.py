@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nodes.machine.slots import CountSlots
-from streams.bus.admin import Admin
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import stop

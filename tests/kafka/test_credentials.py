@@ -4,11 +4,11 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
-from streams.bus.admin import Admin, AdminError
 from streams.bus.bus import Denied
 from streams.bus.errors import given_by
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.provision import Admin, AdminError
 from streams.bus.rights import Access
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings

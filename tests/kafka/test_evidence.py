@@ -21,7 +21,7 @@ from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release, encode_release
 from streams.mesh.file import load
 from streams.mesh.settings.parties import auditor_user, feeder_user, scheduler_user
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.kafka.test_forgetful_broker import stepped
 from tests.support.brokers.development import free_ports
 from tests.support.brokers.users import Users, secure_mesh_file

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streams.live.data import streams
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.support.brokers.feeding import stored
 from tests.support.brokers.forgetting import stepped
 from tests.support.brokers.topics import PATIENCE, connection

@@ -6,8 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.bus.admin import Admin
-from streams.bus.provision import provision
+from streams.bus.provision import Admin, provision
 from streams.state.folder import StateFolder, lock_of
 from streams.state.journal_file import locked
 from tests.kafka.test_equality import SIMULATED, WAITING, equal

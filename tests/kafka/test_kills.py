@@ -8,7 +8,7 @@ import time
 import pytest
 
 from streams.state.folder import JournalError
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.tools.broker.broker import start, status
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory, wait_until

@@ -4,7 +4,7 @@ import pytest
 
 from nodes.machine.slots import CountSlots, LatePolicy
 from streams.state.folder import StateFolder
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.support.brokers.data_streams import DataTopic, live_stream
 from tests.support.brokers.topics import until
 from tests.support.meshes.on_broker import small_mesh_file

@@ -6,11 +6,10 @@ from statistics import median
 
 import pytest
 
-from streams.bus.admin import Admin
-from streams.bus.provision import provision
+from streams.bus.provision import Admin, provision
 from streams.mesh.file import load
 from streams.state.folder import JournalError
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.brokers.feeding import stored
 from tests.support.brokers.topics import connection, until

@@ -11,9 +11,8 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from streams.bus.admin import Admin
 from streams.bus.connection import PATIENCE
-from streams.bus.provision import provision
+from streams.bus.provision import Admin, provision
 from streams.cli.budget import budget
 from streams.ledger import known_spends
 from streams.live.spend import NodeOptions, NodeSpend

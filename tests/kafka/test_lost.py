@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 
 from nodes.accounting.reuse import total
 from streams.bus.provision import provision
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends import all_spends
 from tests.kafka.test_reuse import another_run
 from tests.support.meshes.on_broker import small_mesh_file

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import LEAST_LIMIT, MIB, mesh_specs
 from streams.codec.envelope import PLAIN
 from tests.kafka.test_equality import SIMULATED, WAITING

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, mesh_specs
 from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics, until
 from tests.support.meshes.files import changed, loaded

@@ -5,9 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from streams.state.checksums import checksum
-from streams.state.journal_reader import JournalReader
-from streams.state.rows import read_bound
+from streams.state.journal_file import JournalReader
+from streams.state.rows import checksum, read_bound
 from tests.kafka.test_lives import QUICK, last_round, one_value_a_round
 from tests.support.meshes.on_broker import small_mesh_file
 from tests.support.processes.mesh import LiveMesh, wait_until

@@ -3,10 +3,10 @@ import threading
 import pytest
 from kafka import TopicPartition
 
-from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
 from streams.bus.logs import wait_for
 from streams.bus.preflight import Outside, PreflightFailed, preflight
+from streams.bus.provision import Admin
 from streams.bus.rights import Access
 from tests.support.brokers.topics import PATIENCE, bus_of, connection, fresh_topics
 

@@ -6,11 +6,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import PreflightFailed, preflight
-from streams.bus.provision import Differs, provision
+from streams.bus.provision import Admin, Differs, provision
 from streams.bus.rights import scheduler
 from streams.bus.topic_specs import (
     LEAST_LIMIT,

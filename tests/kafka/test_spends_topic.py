@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 from nodes.accounting.spends import Span, Spend
-from streams.bus.admin import Admin
 from streams.bus.bus import BusError, UnknownTopic
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, data_specs
 from streams.codec.topics import DataTopics
 from streams.state.spends_topic import SpendsBus, SpendsTopic

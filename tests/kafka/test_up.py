@@ -19,7 +19,7 @@ from streams.bus.provision import provision
 from streams.live.scheduler_process import run_scheduler
 from streams.mesh.file import MeshFileError, load
 from streams.runtime.process import Stop
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.status.mesh_status import progress
 from streams.tools.broker import broker as development
 from tests.support.brokers.development import free_port

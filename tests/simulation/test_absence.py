@@ -13,7 +13,7 @@ from streams.bus.memory import Faults
 from streams.codec import decode_dead_letter, decode_plans
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from streams.state.memory_journal import MemoryJournal
+from streams.state.journal import MemoryJournal
 from tests.support.meshes.files import changed, counted_ids, ignore, lie, loaded, releases, until
 
 TIMES = {"round_timeout": 5.0, "silence": 10.0}

@@ -13,7 +13,7 @@ from streams.simulation.faults import ON_DISKS, FaultKind
 from streams.simulation.history import Reached
 from streams.simulation.search import MeshStage, run, shrunk
 from streams.simulation.stage import ON_DISKS as SHARE
-from streams.state import checksums, journal
+from streams.state import journal, rows
 from topology.keyed import generator
 
 MESH = Path(__file__).parent / "mesh.yaml"
@@ -179,7 +179,7 @@ def synced(patch, how):
 
 
 def checksums_of_rows_not_checked(patch):
-    patch.setattr(checksums, "check_row", lambda row, name: None)
+    patch.setattr(rows, "check_row", lambda row, name: None)
 
 
 @pytest.mark.parametrize(

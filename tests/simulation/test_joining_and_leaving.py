@@ -12,7 +12,7 @@ from streams.codec import decode_release
 from streams.local.mesh import MemoryMesh, MemoryNode, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.runtime.process import Unmendable
-from streams.state.memory_journal import MemoryJournal
+from streams.state.journal import MemoryJournal
 from tests.support.meshes.files import changed, counted_ids, loaded, until
 
 SIX, EIGHT, FIVE = "abcdef", "abcdefgh", "abdef"

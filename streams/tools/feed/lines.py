@@ -15,11 +15,11 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from nodes.machine.slots import TimeSlots
-from streams.bus.admin import Admin
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.logs import Logs
 from streams.bus.preflight import preflight
+from streams.bus.provision import Admin
 from streams.bus.rights import Access
 from streams.bus.topic_specs import OVERHEAD
 from streams.codec.topics import DataTopics

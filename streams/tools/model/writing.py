@@ -30,7 +30,7 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.records.frames import with_records
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends_topic import written
 from topology.plans import Plan
 

@@ -9,8 +9,7 @@ from typing import Protocol
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.mesh.file import MeshFile
-from streams.state.folder import JournalError, StateFolder
-from streams.state.leaving import read_wish
+from streams.state.folder import JournalError, StateFolder, read_wish
 from streams.status.mesh_status import Course, MeshStatus, Progress, progress
 from streams.terminal.live_views import ProcessStatus, RunStatus
 from streams.terminal.malformed import MALFORMED

@@ -13,7 +13,7 @@ from streams.mesh.settings.node import FileSettings, LocalisationSettings, Topic
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.terminal.malformed import MALFORMED
 from streams.tools.feed.lines import check_pace
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.bus import admin as administration
-from streams.bus.admin import Admin, AdminError
+from streams.bus import provision as administration
+from streams.bus.provision import Admin, AdminError
 from streams.bus.topic_specs import MIB, TopicSpec
 
 SPEC = TopicSpec("m.r.topology", "topology", MIB)

@@ -1,7 +1,7 @@
 """A mesh of a thousand nodes has more topics than a controller makes in one request."""
 
 from experiments.harness.meshes import settings
-from streams.bus.admin import Admin
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import mesh_specs
 from streams.mesh.mesh import Mesh
 

@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streams.bus.bus import ClientFailed, Denied, OffsetOutOfRange
 from streams.bus.connection import producer_settings
+from streams.bus.kafka import TOGETHER, PacedSender, Sender
 from streams.bus.reader import KafkaReader
-from streams.bus.sender import TOGETHER, PacedSender, Sender
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import BEGINS_AGAIN, unreadable
 from tests.support.brokers.development import free_port

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
-from streams.bus.admin import TopicDescription, differences
+from streams.bus.provision import TopicDescription, differences
 from streams.bus.rights import node_on_data, node_on_mesh, scheduler
 from streams.bus.topic_specs import (
     LEAST_SEGMENT,

@@ -10,7 +10,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from streams.bus.admin import AdminError
+from streams.bus.provision import AdminError
 from streams.bus.rights import DesiredUsers, Scope, User
 from streams.bus.users import Passwords, UserAdmin, _check_apart
 from streams.mesh.errors import UsageError

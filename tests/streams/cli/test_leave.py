@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.state.leaving import read_wish, write_wish
+from streams.state.folder import read_wish, write_wish
 from tests.support.meshes.files import changed, written
 
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from tests.streams.cli.test_run import classifying
 
 

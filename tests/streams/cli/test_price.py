@@ -10,7 +10,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends import all_spends
 from tests.streams.cli.test_run_state import going_on, tree_of
 from tests.support.meshes.files import changed, written

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from streams.state.folder import JournalError
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 
 COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]
 LONG = 120.0

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from nodes.collaboration.messages import Answer, QueryRecord, RecordSet, ResponseRecord
 from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
-from streams.state.journal_file import JournalLocked
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalLocked, JournalReader
 
 PARTY = RunParty("lending", "first", "bank-a", bytes(range(16)), '{"queries":3}')
 LIFE = "aa" * 16

@@ -14,7 +14,7 @@ from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.runtime.actions import at_once, in_memory
 from streams.runtime.runner import Runner
-from streams.state.memory_journal import MemoryJournal
+from streams.state.journal import MemoryJournal
 from tests.support.meshes.files import changed, counted_ids, loaded
 from topology.plans import Heartbeat
 

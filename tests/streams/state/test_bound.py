@@ -9,7 +9,7 @@ from streams.simulation.disk import SimulatedDisk, has_disks, on_disks
 from streams.state import folder as state_folder
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.rows import read_bound
 from tests.support.nodes.machines import learner
 

@@ -16,7 +16,7 @@ from nodes.values import Average
 from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.secret import wipe
 
 LIFE = {"run": "r", "node": "a", "digest": bytes(4), "instance": "5a" * 4, "horizon": 2, "agreed": '{"x":1}'}

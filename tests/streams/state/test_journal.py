@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average
 from streams.state.folder import JournalError
-from streams.state.journal import SqliteJournal
-from streams.state.journal_file import SCHEMA, JournalLocked
-from streams.state.journal_reader import JournalReader
-from streams.state.memory_journal import MemoryJournal
+from streams.state.journal import MemoryJournal, SqliteJournal
+from streams.state.journal_file import SCHEMA, JournalLocked, JournalReader
 
 DIGEST = bytes(range(16))
 OWNER = {"run": "run-1", "node": "east", "digest": DIGEST, "instance": "aa" * 16, "horizon": 4}

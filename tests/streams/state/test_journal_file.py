@@ -7,8 +7,7 @@ import pytest
 from streams.collaboration.journals import LearnerJournal, OwnerJournal, RunParty
 from streams.state.folder import JournalError
 from streams.state.journal import SqliteJournal
-from streams.state.journal_file import SCHEMA, differing
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import SCHEMA, JournalReader, differing
 
 AGREED_LIFE = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from streams.state.folder import JournalError, StateFolder
-from streams.state.leaving import read_wish, withdraw_wish, write_wish
+from streams.state.folder import JournalError, StateFolder, read_wish, withdraw_wish, write_wish
 
 
 def test_a_wish_is_of_one_node_and_run_until_it_is_withdrawn(tmp_path):

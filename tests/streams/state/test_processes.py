@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from streams.state.journal import SqliteJournal
-from streams.state.journal_file import JournalLocked
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalLocked, JournalReader
 
 OPEN = """
 import sys

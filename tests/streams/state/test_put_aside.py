@@ -9,8 +9,7 @@ import pytest
 from streams.state import secret, spends
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
-from streams.state.journal_file import JournalLocked
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalLocked, JournalReader
 from streams.state.spends import put_aside, read_spends
 from tests.streams.state.test_secret import band, found, record
 

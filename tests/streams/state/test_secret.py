@@ -13,9 +13,8 @@ from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened as look
 from streams.state import secret as module
 from streams.state.folder import JournalError
-from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
-from streams.state.memory_journal import MemoryJournal
+from streams.state.journal import MemoryJournal, SqliteJournal
+from streams.state.journal_file import JournalReader
 
 HORIZON = 4
 BANDS = 4

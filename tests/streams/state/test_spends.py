@@ -12,7 +12,7 @@ from nodes.accounting.spends import TIME, Data, Span, Spend
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import SqliteJournal
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends import (
     Damaged,
     all_spends,

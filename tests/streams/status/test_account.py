@@ -5,7 +5,7 @@ import pytest
 from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.state.spends import read_spends, write_spends
 from streams.status.account import (
     ChargeCount,

@@ -28,8 +28,8 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from streams.bus.admin import AdminError
 from streams.bus.connection import client_settings, consumer_settings, producer_settings
+from streams.bus.provision import AdminError
 from streams.bus.rights import Quota
 from streams.bus.users import REFUSED, UserAdmin
 

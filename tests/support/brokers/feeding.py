@@ -5,9 +5,9 @@ import uuid
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streams.bus.admin import Admin
 from streams.bus.connection import consumer_settings
 from streams.bus.logs import Logs
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import data_specs
 from streams.codec.topics import DataTopics
 from streams.runtime.process import Stop

@@ -9,10 +9,9 @@ from collections import defaultdict
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streams.bus.admin import Admin
-from streams.bus.provision import provision
+from streams.bus.provision import Admin, provision
 from streams.state.folder import JournalError
-from streams.state.journal_reader import JournalReader
+from streams.state.journal_file import JournalReader
 from streams.tools.broker.broker import start, status
 from tests.support.processes.mesh import wait_until
 

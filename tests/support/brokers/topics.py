@@ -3,8 +3,8 @@
 import time
 import uuid
 
-from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
+from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from streams.bus.bus import BusError
-from streams.state.leaving import write_wish
+from streams.state.folder import write_wish
 from streams.tools.up import mesh as module
 from streams.tools.up.children import LogTail
 from streams.tools.up.mesh import UpMesh
