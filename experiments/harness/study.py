@@ -21,7 +21,7 @@ KEPT = ROOT / "out" / "experiments"
 """Where what was measured is kept."""
 RUN_THROUGH = (
     *("topology", "nodes", "experiments/harness", "deploy/meshes"),
-    *("streams/mesh", "streams/records", "streams/local", "streams/tools/tuning"),
+    *("streams/mesh", "streams/records", "streams/local", "streams/tools/tuning", "streams/collaboration"),
 )
 """Folders of the code that makes the numbers, and of the data that the clone itself has."""
 FEW = 3

@@ -15,9 +15,8 @@ OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
     *("streams", "streams.tools"),
     "experiments",
-    *("streams.codec", "streams.codec.envelope", "streams.codec.vectors", "streams.codec.envelope"),
-    *("streams.codec.heartbeat", "streams.codec.plans", "streams.codec.plans", "streams.codec.vectors"),
-    *("streams.codec.vectors", "streams.codec.vectors", "streams.codec.envelope", "streams.codec.topics"),
+    *("streams.codec", "streams.codec.envelope", "streams.codec.vectors"),
+    *("streams.codec.heartbeat", "streams.codec.plans", "streams.codec.topics"),
 }
 """Names, errors, bytes, and what no experiment has: own losses."""
 
