@@ -22,7 +22,10 @@ class Fitted(Protocol):
 
     dimension: int
     loss: LossSettings
-    features: SchemaSettings | None
+
+    @property
+    def features(self) -> SchemaSettings | None:
+        """The one schema of all records; None: each source has its own."""
 
     @property
     def loss_dimension(self) -> int:
