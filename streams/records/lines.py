@@ -26,6 +26,8 @@ _LEAST, _RATIO, _LINE = 1 << 30, 300, 64
 
 Text packs to a fifth or a tenth, rarely to a fiftieth.
 """
+_BLOCK = 1 << 16
+"""Bytes that are read of a file at a time: fewer than a line may have."""
 
 
 class Readable(Protocol):
@@ -52,7 +54,11 @@ def numbered_lines(
 
     `-` is standard input. Raises OSError, EOFError or zlib.error.
     """
-    yield from _read(_lines, path, stdin, recode)
+    if path == "-" or recode is not None:
+        yield from _read(_lines, path, stdin, recode)
+        return
+    with closing(opened(path)) as file:
+        yield from _numbered(_by_blocks(cast("io.BufferedReader", file)), _most_bytes(path))
 
 
 def whole_lines(
@@ -70,9 +76,13 @@ def _read(
         yield from read(recode(stdin or sys.stdin.buffer), math.inf)
         return
     with closing(opened(path)) as file:
-        most = max(_LEAST, _RATIO * Path(path).stat().st_size) if is_packed(path) else math.inf
         readable = recode(file)
-        yield from read(readable, most)
+        yield from read(readable, _most_bytes(path))
+
+
+def _most_bytes(path: str) -> float:
+    """Return how many bytes the lines of a file may take."""
+    return max(_LEAST, _RATIO * Path(path).stat().st_size) if is_packed(path) else math.inf
 
 
 def _as_it_is(file: BinaryIO) -> Readable:
@@ -119,23 +129,55 @@ def ordered(
 
 
 def _lines(file: Readable, most: float = math.inf) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines as `numbered_lines` does; nothing is read ahead of a line."""
+    return _numbered(_one_by_one(file), most)
+
+
+def _one_by_one(file: Readable) -> Iterator[bytes | None]:
+    """Yield each line without its end, None for one that is too long. Nothing is read ahead of a line."""
+    while line := file.readline(LONGEST_LINE):
+        if line.endswith(b"\n"):
+            yield line[:-1]
+        elif len(line) < LONGEST_LINE:
+            yield line
+        else:
+            _pass_over(file)
+            yield None
+
+
+def _by_blocks(file: io.BufferedReader) -> Iterator[bytes | None]:
+    """Yield what `_one_by_one` does, in a third of the time."""
+    tail, is_too_long = b"", False
+    while block := file.read1(_BLOCK):
+        head, *next_lines = block.split(b"\n")
+        if not is_too_long:
+            tail += head
+            is_too_long = len(tail) >= LONGEST_LINE
+        if is_too_long:
+            tail = b""
+        if next_lines:
+            yield None if is_too_long else tail
+            tail, is_too_long = next_lines.pop(), False
+            yield from next_lines  # shorter than a block
+    if tail or is_too_long:
+        yield None if is_too_long else tail
+
+
+def _numbered(lines: Iterator[bytes | None], most: float = math.inf) -> Iterator[tuple[int, bytes]]:
     """Yield the lines as `numbered_lines` does; raise OSError once they take more than `most` bytes.
 
     Records that are sorted, shuffled or scored are all in memory, and a byte of a packed file can hold a
     thousand empty lines.
     """
-    number = unpacked = 0
-    while line := file.readline(LONGEST_LINE):
-        number += 1
-        if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+    unpacked = 0
+    for number, line in enumerate(lines, 1):
+        text = b""
+        if line is not None:
             # A byte order mark is the file's: as part of the first record it would go to the one put before.
             text = line.removeprefix(BOM_UTF8) if number == 1 else line
             if not text or text.isspace():
                 continue
-            text = text.removesuffix(b"\n").removesuffix(b"\r")
-        else:
-            _pass_over(file)
-            text = b""
+            text = text.removesuffix(b"\r")
         unpacked += len(text) + _LINE
         if unpacked > most:
             raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")

@@ -1,11 +1,15 @@
 """Lines of files: gzip, standard input, order and parts."""
 
+import codecs
 import gzip
 import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
+from streams.records import lines as module
 from streams.records.lines import lines, numbered_lines, ordered
 
 ROWS = [f"row {k}".encode() for k in range(101)]
@@ -97,3 +101,20 @@ MARK = b"\xef\xbb\xbf"
 )
 def test_a_byte_order_mark_is_the_file_s_and_no_record_s(content, expected):
     assert list(lines("-", io.BytesIO(MARK + content))) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"bc", b"\n", b"\r", b"\r\n", b" ", b"\t", codecs.BOM_UTF8, b"\x00", b"dddd"]),
+        max_size=25,
+    ),
+    st.integers(1, 12),
+    st.integers(1, 12),
+)
+def test_lines_of_blocks_are_those_that_are_read_one_by_one(parts, longest, block):
+    content = b"".join(parts)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "LONGEST_LINE", max(longest, block + 1))
+        patched.setattr(module, "_BLOCK", block)
+        by_blocks = list(module._by_blocks(io.BufferedReader(io.BytesIO(content))))
+        assert by_blocks == list(module._one_by_one(io.BytesIO(content)))
