@@ -17,7 +17,7 @@ from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.status.account import PrivacyAccount, accounts
 from streams.terminal.report import say_facts
-from streams.terminal.spending import facts
+from streams.terminal.text import account_facts
 
 
 def budget(
@@ -59,7 +59,7 @@ def budget_of_nodes(file: MeshFile, node: str | None, state: Path | None, *, as_
         return
     console = Console(highlight=False)
     for account, reuse in by_node.values():
-        say_facts(console, facts(account, reuse))
+        say_facts(console, account_facts(account, reuse))
 
 
 def _json(file: MeshFile, known: Mapping[str, tuple[PrivacyAccount, Reuse]]) -> dict[str, object]:

@@ -24,8 +24,7 @@ from streams.status.audit import (
     affordable,
 )
 from streams.terminal.collaboration import at_own_delta, noise
-from streams.terminal.spending import at_delta
-from streams.terminal.text import counted, described, listed
+from streams.terminal.text import at_delta, counted, described, listed
 
 _SHOWN = 50
 

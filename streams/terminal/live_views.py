@@ -13,8 +13,7 @@ from rich.text import Text
 
 from streams.status.mesh_status import MeshStatus, NodeStatus
 from streams.terminal.report import say
-from streams.terminal.spending import learns_no_more, spent
-from streams.terminal.text import counted, listed, speed
+from streams.terminal.text import counted, learns_no_more, listed, speed, spent
 
 # Shows the state of a mesh: as a line, or as a picture in 80 columns.
 

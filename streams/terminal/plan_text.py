@@ -15,8 +15,7 @@ from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
-from streams.terminal.spending import spending
-from streams.terminal.text import counted, described, headline, listed, promises
+from streams.terminal.text import counted, described, headline, listed, promises, spending
 
 Fact = tuple[str, str]
 

@@ -13,7 +13,7 @@ from streams.state.folder import JournalError, StateFolder, read_wish
 from streams.status.mesh_status import Course, MeshStatus, Progress, progress
 from streams.terminal.live_views import ProcessStatus, RunStatus
 from streams.terminal.malformed import MALFORMED
-from streams.terminal.spending import spent
+from streams.terminal.text import spent
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import MetricsPorts, Options, Program

@@ -12,7 +12,7 @@ from streams.mesh.errors import MeshFileError, UsageError
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spends import keep_spends
 from streams.status.account import ChargeCount, account
-from streams.terminal.spending import facts
+from streams.terminal.text import account_facts
 from tests.support.nodes.accounts import journal, mesh_file, record
 
 ALL = "abcd"
@@ -143,16 +143,16 @@ def test_mistakes_are_one_clear_line(file, tmp_path):
 
 
 def test_what_plans_cannot_know_is_said(file):
-    by_plans = dict(facts(account(file, "a", ChargeCount(4, 4, exactly=False))))
+    by_plans = dict(account_facts(account(file, "a", ChargeCount(4, 4, exactly=False))))
     assert by_plans["node"].startswith("a: 4 rounds charged in this run at most (by the plans")
     assert "if it was started with --spent, that many more" in by_plans["node"]
     assert "by this file's settings" in by_plans["node"]
-    by_journal = dict(facts(account(file, "a", ChargeCount(4, 4, exactly=True))))
+    by_journal = dict(account_facts(account(file, "a", ChargeCount(4, 4, exactly=True))))
     assert by_journal["node"] == "a: 4 rounds charged, 4 stepped"
 
 
 def test_a_stream_of_which_no_bound_is_known_still_protects_a_record(file):
     known = account(file, "a", ChargeCount(4, 4, exactly=True))
-    said = dict(facts(known._replace(spent=None)))
+    said = dict(account_facts(known._replace(spent=None)))
     assert said["record"].startswith("epsilon 0.25 of one record")
     assert said["spent"].startswith("more of the whole stream than is known (stream level")

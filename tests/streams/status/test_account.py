@@ -15,7 +15,7 @@ from streams.status.account import (
     charge_counts_by,
     journal_charge_count,
 )
-from streams.terminal.spending import facts
+from streams.terminal.text import account_facts
 from tests.support.meshes.files import changed, loaded
 from tests.support.nodes.accounts import journal, mesh_file, record
 from tests.support.nodes.machines import plan
@@ -141,14 +141,14 @@ def test_a_node_that_was_away_has_a_rest_of_its_budget_and_learns_no_more(tmp_pa
     own, public = (account(file, "a", ChargeCount(12, 7, exactly=exactly)) for exactly in (True, False))
     assert (own.relaying, own.rounds_left, own.rounds_unused, own.left) == (True, 0, 3, 3.0)
     said = "3 of the budget of 10: it learns no more since round 10; {}3 rounds of its budget were not used"
-    assert dict(facts(own))["left"] == said.format("")
-    assert dict(facts(public))["left"] == said.format("at least ")
+    assert dict(account_facts(own))["left"] == said.format("")
+    assert dict(account_facts(public))["left"] == said.format("at least ")
     assert account(file, "a", ChargeCount(9, 7, exactly=True)).rounds_unused is None  # it may still learn
     before = account(file, "a", ChargeCount(4, 10, exactly=True))  # most of it before this journal
-    assert dict(facts(before))["left"] == "0 of the budget of 10: it learns no more"
+    assert dict(account_facts(before))["left"] == "0 of the budget of 10: it learns no more"
     spent = account(file, "a", ChargeCount(12, 10, exactly=True))
     assert spent.rounds_unused == 0
-    assert dict(facts(spent))["left"] == "0 of the budget of 10: it learns no more since round 10"
+    assert dict(account_facts(spent))["left"] == "0 of the budget of 10: it learns no more since round 10"
 
 
 def test_by_plans_each_planned_round_is_counted_at_its_own_epsilon(tmp_path):
@@ -255,4 +255,6 @@ def test_what_is_left_counts_the_runs_earlier_lives_that_a_new_journal_does_not_
     write_spends(StateFolder(state).spends("a"), [elsewhere._replace(open=True, charged=2)])
     (known, reuse) = accounts(file, ["a"], state)["a"]
     assert (known.charged, known.left, known.at_most) == (2, 3.0, True)
-    assert dict(facts(known, reuse))["left"].startswith("at most, as an earlier life of the run may have")
+    assert dict(account_facts(known, reuse))["left"].startswith(
+        "at most, as an earlier life of the run may have"
+    )

@@ -7,7 +7,7 @@ from nodes.machine.journal import JournalRecord
 from nodes.values import Release
 from streams.state.journal import SqliteJournal
 from streams.status.mesh_status import WINDOW, Course, Progress, progress
-from streams.terminal.spending import spent
+from streams.terminal.text import spent
 
 
 def record(round):
