@@ -20,8 +20,8 @@ from experiments.harness.study import Measured, Study
 from experiments.harness.texts import FILE as TEXTS
 from streams.local.results import Summary
 from streams.local.run import LocalRun, mesh_parts, without_neighbours, without_privacy
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
+from streams.mesh.shipped import example_mesh
 from streams.records.localisation import target_path
 from streams.terminal.demo import EXAMPLE, Tracked, tracked
 from streams.tools.model.writing import run

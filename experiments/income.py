@@ -17,8 +17,8 @@ import numpy as np
 
 from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
+from streams.mesh.shipped import example_mesh
 from streams.records.sources import held_out
 
 RUNS = 10

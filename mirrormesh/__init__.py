@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from streams.local.results import Summary
     from streams.local.run import Outcome
     from streams.mesh.errors import MeshFileError, UsageError
-    from streams.mesh.examples import example_mesh, examples
     from streams.mesh.file import MeshFile, load
     from streams.mesh.model_file import Model, read_model
+    from streams.mesh.shipped import example_mesh, examples
     from streams.records.frames import Named
     from streams.status.account import OwnerAccount, PrivacyAccount, budget
     from streams.tools.model.predicting import PredictionWriter, predict
@@ -69,7 +69,7 @@ _MODULES = {
     "streams.collaboration.outcome": ("CollaborationOutcome",),
     "streams.local.results": ("Summary",),
     "streams.mesh.errors": ("MeshFileError", "UsageError"),
-    "streams.mesh.examples": ("example_mesh", "examples"),
+    "streams.mesh.shipped": ("example_mesh", "examples"),
     "streams.collaboration.file": ("CollaborationFile", "load_collaboration"),
     "streams.mesh.file": ("MeshFile", "load"),
     "streams.mesh.plugins": ("check_loss",),

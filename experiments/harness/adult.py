@@ -13,10 +13,10 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
+from streams.mesh.shipped import example_mesh
 from streams.records.sources import decoded, held_out
 from streams.tools.tuning.trials import Setting
 from topology.keyed import generator

@@ -13,8 +13,8 @@ from streams.ledger import known_spends
 from streams.local.results import ROUNDS, write_columns, write_rounds
 from streams.local.run import LocalRun, mesh_parts, without_neighbours, without_privacy
 from streams.mesh.errors import writable_folder
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
+from streams.mesh.shipped import example_mesh
 from streams.records.localisation import sensor, target_path
 from streams.terminal.demo import EXAMPLE, DemoProgress, Tracked, shown, tracked, verdict
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret

@@ -8,8 +8,8 @@ import typer
 from pydantic_core import PydanticCustomError
 
 from streams.mesh.errors import UsageError
-from streams.mesh.examples import about, data, examples
 from streams.mesh.settings.keys import private_key, public_of
+from streams.mesh.shipped import about, data, examples
 from streams.state.folder import write_private
 
 # `mirrormesh init`: writes a mesh file to start from, or an example with its data.

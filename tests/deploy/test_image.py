@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from streams.mesh.examples import example_mesh
+from streams.mesh.shipped import example_mesh
 from tests.support.published.containers import Container, Network
 from tests.support.published.images import BASE, ENVIRONMENT
 from tests.support.published.pages import ROOT, joined, page

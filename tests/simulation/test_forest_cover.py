@@ -7,8 +7,8 @@ import pytest
 
 from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
+from streams.mesh.shipped import example_mesh
 from streams.records.sources import held_out
 
 MAJORITY = 1935 / 4000

@@ -20,9 +20,9 @@ from nodes.values import Consensus
 from streams.local.mesh import MemoryMesh
 from streams.local.results import summarise
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.mesh.settings.sparse import LibsvmSettings
+from streams.mesh.shipped import example_mesh
 from streams.records.observed import observed
 from streams.records.sources import held_out
 from streams.records.sparse import LibsvmDecoder

@@ -24,8 +24,8 @@ from streams.mesh.settings.base import is_loopback
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.parties import Party, is_subject
+from streams.mesh.shipped import packed
 from streams.tools.export.raw_mesh import Participant
-from streams.tools.packed import packed
 
 Object = dict[str, Any]
 APP = {"app.kubernetes.io/name": "mirrormesh"}

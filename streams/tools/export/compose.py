@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
+from streams.mesh.shipped import packed
 from streams.tools.export.raw_mesh import (
     SIDES,
     TEXTS,
@@ -23,7 +24,6 @@ from streams.tools.export.raw_mesh import (
     scheduler_file,
     set_file,
 )
-from streams.tools.packed import packed
 
 # The services of a compose project: nodes, scheduler, Prometheus and Grafana.
 

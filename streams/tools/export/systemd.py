@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from streams.collaboration.settings import OwnerSettings
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
+from streams.mesh.shipped import packed
 from streams.tools.export.raw_mesh import (
     Participant,
     ProcessFile,
@@ -19,7 +20,6 @@ from streams.tools.export.raw_mesh import (
     scheduler_file,
     set_file,
 )
-from streams.tools.packed import packed
 
 # The files of services of systemd, and the commands that put them in their places.
 

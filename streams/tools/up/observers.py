@@ -9,10 +9,10 @@ import yaml
 
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.mesh.shipped import packed
 from streams.runtime.process import Stop
 from streams.state.folder import StateFolder
 from streams.tools.broker.folder import CONTROLLER
-from streams.tools.packed import packed
 from streams.tools.up.become import WORD
 from streams.tools.up.brokers import Fact, startable
 from streams.tools.up.children import Child, Say, end_all

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from streams.mesh.examples import examples
 from streams.mesh.file import load
+from streams.mesh.shipped import examples
 from streams.records import lint as looked_at
 from streams.records.lint import findings
 

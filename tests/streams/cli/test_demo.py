@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from streams.local.run import LocalRun, mesh_parts, without_privacy
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
+from streams.mesh.shipped import example_mesh
 from streams.records.localisation import sensor, target_path
 from streams.terminal.demo import EXAMPLE, HEIGHT, WIDTH, DemoPicture, DemoProgress, Map, distances, shown
 from streams.terminal.plots import MISSING

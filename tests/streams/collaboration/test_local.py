@@ -19,7 +19,6 @@ from streams.collaboration.local import (
 )
 from streams.collaboration.passes import chunks, passes
 from streams.mesh.errors import MeshFileError, UsageError
-from streams.mesh.examples import example_mesh
 from streams.mesh.file import load_any
 from streams.records.sources import held_out
 from streams.state.folder import JournalError

@@ -1,4 +1,4 @@
-"""Finds the example meshes: in an installed wheel, or in the source tree."""
+"""Finds what is shipped with the packages, as the example meshes: in a wheel, or in the source tree."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -6,6 +6,15 @@ from pathlib import Path
 
 from streams.mesh.errors import as_file
 from streams.mesh.settings.files import read_yaml
+
+
+def packed(wheel: str, source: str) -> Path:
+    """Return a folder from an installed wheel, or from the source tree. Raises FileNotFoundError."""
+    package = Path(str(files("streams")))
+    for folder in (package / wheel, package.parent / source):
+        if folder.is_dir():
+            return folder.resolve()
+    raise FileNotFoundError(2, "this installation lacks a folder", source)
 
 
 def example_mesh(name: str) -> Path:
