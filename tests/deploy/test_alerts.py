@@ -3,7 +3,7 @@
 import pytest
 
 from streams.metrics.catalogue import PREFIX
-from streams.tools.up.observers import RULES
+from streams.tools.up.services import RULES
 from tests.support.processes.programs import promtool
 from tests.support.published.alert_series import FAULTS, LAST_SEEN_B, SCHEDULER, WORKING
 from tests.support.published.alerts import ALERTS, HERE, OF_OWNERS, PROMETHEUS, SHARED, fired

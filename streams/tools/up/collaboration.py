@@ -18,9 +18,9 @@ from streams.status.status_poller import look
 from streams.terminal.collaboration import line
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed
-from streams.tools.up.brokers import StartedBroker, ensure_brokers
 from streams.tools.up.children import Child, end_all
 from streams.tools.up.programs import Program
+from streams.tools.up.services import StartedBroker, ensure_brokers
 from streams.tools.up.up import alone
 
 PERIOD = 0.25

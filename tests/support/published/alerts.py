@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
-from streams.tools.up.observers import RULES
+from streams.tools.up.services import RULES
 from tests.support.processes.programs import promtool
 
 PROMETHEUS = Path(__file__).parents[3] / "deploy" / "prometheus"

@@ -6,9 +6,9 @@ import pytest
 
 from streams.cli.up import up
 from streams.mesh.errors import UsageError
-from streams.tools.up import observers
-from streams.tools.up.observers import check_ports
+from streams.tools.up import services
 from streams.tools.up.programs import MetricsPorts, Observing
+from streams.tools.up.services import check_ports
 from tests.support.brokers.development import free_ports
 from tests.support.meshes.files import changed, loaded
 
@@ -16,7 +16,7 @@ from tests.support.meshes.files import changed, loaded
 @pytest.fixture
 def ports(monkeypatch):
     """Free ones: the scheduler's, node a's shared and private one, Prometheus's, Grafana's (it is here)."""
-    monkeypatch.setattr(observers, "grafana", lambda: ("grafana",))
+    monkeypatch.setattr(services, "grafana", lambda: ("grafana",))
     return free_ports(5)
 
 
@@ -87,6 +87,6 @@ def test_a_port_of_a_broker_that_is_not_started_yet_is_taken(file, ports, port, 
 
 
 def test_a_grafana_that_is_not_here_needs_no_port(file, ports, monkeypatch):
-    monkeypatch.setattr(observers, "grafana", lambda: None)
+    monkeypatch.setattr(services, "grafana", lambda: None)
     with socket.create_server(("127.0.0.1", ports[4])):
         check_ports(file, served(ports), Observing(*ports[3:]))

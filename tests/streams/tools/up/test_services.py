@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are started with, and what is missing, told before anything starts."""
+"""Brokers that `up` starts, and that die; Prometheus and Grafana, and what is missing of them."""
 
 import os
 import select
@@ -6,17 +6,21 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from streams.cli.up import up
 from streams.mesh.errors import UsageError
-from streams.tools.up import observers as observing
-from streams.tools.up.observers import packed
+from streams.tools.broker.java import BrokerError
+from streams.tools.up import services
+from streams.tools.up.children import LONGEST
 from streams.tools.up.programs import MetricsPorts, Observing
+from streams.tools.up.services import StartedBroker, packed
 from tests.support.brokers.development import free_ports
 from tests.support.meshes.files import changed, written
+from tests.support.processes.mesh import wait_until
 
 
 def program(folder, name, text="exit 0"):
@@ -38,7 +42,7 @@ def ports():
 def path_of(monkeypatch, tmp_path):
     """A PATH on which there is one folder."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(observing, "_HOMES", ())
+    monkeypatch.setattr(services, "_HOMES", ())
     return tmp_path / "bin"
 
 
@@ -55,7 +59,7 @@ def test_without_prometheus_one_line_names_the_package_and_nothing_starts(path_o
 
 
 def test_prometheus_scrapes_every_endpoint_and_has_the_rules(tmp_path, ports):
-    made = observing.prometheus_program(Observing(*ports[:2]), served(ports), tmp_path)
+    made = services.prometheus_program(Observing(*ports[:2]), served(ports), tmp_path)
     settings = yaml.safe_load((tmp_path / "prometheus.yaml").read_text())
     (scrape,) = settings["scrape_configs"]
     (targets,) = scrape["static_configs"]
@@ -80,9 +84,9 @@ def grafana_of(folder, name="grafana"):
 def test_grafana_gets_our_data_source_and_dashboards_and_lets_anyone_look(
     path_of, tmp_path, ports, name, first
 ):
-    assert observing.grafana() is None
+    assert services.grafana() is None
     grafana_of(path_of, name)
-    made = observing.grafana_program(Observing(*ports[:2]), observing.grafana(), tmp_path)
+    made = services.grafana_program(Observing(*ports[:2]), services.grafana(), tmp_path)
     said = run_as_child(made.arguments)
     assert said[0] == f"{first}--homepath {tmp_path}"
     found = dict(line.partition("=")[::2] for line in said[1:])
@@ -110,7 +114,7 @@ def run_as_child(arguments):
 
 def test_a_grafana_without_its_own_files_is_none(path_of):
     program(path_of, "grafana")
-    assert observing.grafana() is None
+    assert services.grafana() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with its parent")
@@ -129,3 +133,59 @@ def test_a_program_that_is_not_ours_ends_with_the_process_that_started_it():
     gone, _, _ = select.select([descriptor], [], [], 20)
     os.close(descriptor)
     assert gone
+
+
+# A broker that `up` has started, and that dies.
+
+
+@pytest.fixture
+def development(monkeypatch):
+    """A broker that can die, and be started."""
+    made = SimpleNamespace(running=True, starts=[], fails=False)
+
+    def start(folder, port):
+        made.starts.append((folder, port))
+        if made.fails:
+            raise BrokerError("no room\nin its log")
+        made.running = True
+
+    made.start, made.status = start, lambda _: SimpleNamespace(running=made.running)
+    monkeypatch.setattr(services, "development", made)
+    return made
+
+
+def settled(kept, said, number):
+    """Look until so much is said."""
+
+    def is_said():
+        kept.look()
+        return len(said) == number
+
+    wait_until(is_said)
+
+
+def test_a_broker_that_dies_is_started_again(tmp_path, development):
+    said = []
+    kept = StartedBroker(tmp_path, 19092, lambda _, text: said.append(text))
+    kept.look()
+    assert said == []
+    development.running = False
+    settled(kept, said, 2)
+    assert said == ["127.0.0.1:19092 has died, and is started again", "127.0.0.1:19092 runs again"]
+    assert development.starts == [(tmp_path, 19092)]
+    kept.end()
+
+
+def test_one_that_cannot_be_started_is_tried_again_later_and_later(tmp_path, development, monkeypatch):
+    now, said = [100.0], []
+    monkeypatch.setattr(services, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    kept = StartedBroker(tmp_path, 19092, lambda _, text: said.append(text))
+    development.running, development.fails = False, True
+    settled(kept, said, 2)
+    assert said[1] == "no room"
+    kept.look()
+    assert len(development.starts) == 1
+    now[0] += LONGEST
+    settled(kept, said, 4)
+    assert len(development.starts) == 2
+    kept.end()
