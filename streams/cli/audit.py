@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import MeshFile, load_any

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nodes.checks import rounded_up
 from streams.bus.bus import BusError
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.ledger import Reuse
 from streams.mesh.errors import chosen, no_file
 from streams.mesh.file import MeshFile, load_any

@@ -12,7 +12,7 @@ import typer
 
 from nodes.losses.check_loss import check_loss
 from nodes.machine.slots import TimeSlots
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.file import MeshFile, ended_slots, load_any

@@ -1,10 +1,11 @@
-"""The command `mirrormesh`. Its help says the exit codes."""
+"""The command `mirrormesh`, and the arguments that its commands share. Its help says the exit codes."""
 
 import os
 import signal
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -210,3 +211,45 @@ def _mistake(error: Exception) -> tuple[Sequence[str], int]:
         case OSError():
             return [f"{error.filename}: {error.strerror}" if error.filename else str(error)], 1
     return (), 1
+
+
+# Arguments and options that several commands share.
+
+MeshArgument = Annotated[Path, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)]
+PilotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pilot",
+        metavar="FILE",
+        help="Public records, in the format of the first party here that reads a file.",
+    ),
+]
+CodeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--code",
+        metavar="MODULE:NAME",
+        help="Let this loss or source that the mesh file names run; may be repeated. Entry points need none.",
+        show_default=False,
+    ),
+]
+OtherDataOption = Annotated[
+    bool,
+    typer.Option(
+        "--other-data",
+        help="You state that a new run reads other data than all earlier runs in --state, although names or "
+        "paths agree.",
+    ),
+]
+RoundsOption = Annotated[
+    int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="The seed of data order, schedule and simulated noise, in place of the file's.",
+        metavar="N",
+    ),
+]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError, Stored
 from streams.bus.logs import reached
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.codec import decode_dead_letter
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.wire import Wire

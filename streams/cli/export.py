@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument
 from streams.tools.export import compose as on_compose
 from streams.tools.export import kubernetes as on_kubernetes
 from streams.tools.export import systemd as on_systemd

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument
 from streams.ledger import data_of
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nodes.collaboration.forecast import Owner
 from nodes.values import FloatArray
-from streams.cli.arguments import CodeOption, MeshArgument, PilotOption, RoundsOption
+from streams.cli.command_line import CodeOption, MeshArgument, PilotOption, RoundsOption
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.settings import OwnerTerms
 from streams.local.results import save_whole

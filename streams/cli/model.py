@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument
 from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import MeshFile, load, load_any

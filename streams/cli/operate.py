@@ -12,7 +12,7 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.cli.processes import LevelOption, LogFormat, LogLevel, LogOption, StateOption, existing, live
 from streams.live.scheduler_process import LOGGER, end_run
 from streams.mesh.errors import UsageError, chosen

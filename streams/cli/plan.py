@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streams.cli.arguments import MeshArgument, RoundsOption
+from streams.cli.command_line import MeshArgument, RoundsOption
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.terminal.plan_text import Fact, facts

@@ -12,7 +12,7 @@ import typer
 
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
-from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption
 from streams.collaboration.file import load_collaboration
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError, writable_folder

@@ -13,7 +13,7 @@ from streams.bus.provision import provision as make_topics
 from streams.bus.rights import Grant, Quota, User
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import Changes, UserPlan
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, load_any
 from streams.terminal.text import counted, listed

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from nodes.losses.own_loss import failures
-from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
 from streams.ledger import Reuse, known_spends
 from streams.local.results import MODEL, ROUNDS, SUMMARY, Summary, summarise, write_results
 from streams.local.run import LocalRun, LocalSpends, mesh_parts

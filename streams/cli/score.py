@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.arguments import CodeOption
+from streams.cli.command_line import CodeOption
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load_any
 from streams.simulation.history import Reached

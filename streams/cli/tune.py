@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.calibration import LEAST_DELTA
-from streams.cli.arguments import CodeOption, MeshArgument, PilotOption
+from streams.cli.command_line import CodeOption, MeshArgument, PilotOption
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
-from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve

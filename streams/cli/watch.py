@@ -16,7 +16,7 @@ from rich.live import Live
 
 from streams.bus.bus import BusError
 from streams.bus.logs import reach
-from streams.cli.arguments import MeshArgument
+from streams.cli.command_line import MeshArgument
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.runtime.process import Asked, Stop

@@ -20,6 +20,7 @@ from streams.collaboration.local import (
 from streams.collaboration.passes import chunks, passes
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load_any
+from streams.mesh.shipped import example_mesh
 from streams.records.sources import held_out
 from streams.state.folder import JournalError
 from tests.support.collaborations.folders import write, written

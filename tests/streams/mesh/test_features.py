@@ -9,11 +9,11 @@ import yaml
 
 import mirrormesh
 from mirrormesh import MeshFileError
-from streams.mesh.examples import data
 from streams.mesh.file import load
 from streams.mesh.settings.files import as_yaml
+from streams.mesh.shipped import data
 from streams.tools.export.raw_mesh import node_file, read
-from streams.tools.up.replay import _moved
+from streams.tools.up.programs import _moved
 from tests.support.processes.in_process import Commands
 
 SCHEMA = """
