@@ -15,7 +15,7 @@ import numpy as np
 from experiments.harness.figures import Curve, draw, table
 from experiments.harness.meshes import numpy_engine, settings
 from experiments.harness.study import Study
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.values import Observations
 
 DEGREE = 8

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nodes.engine import Engine, Step
+    from nodes.learner import Engine, Step
     from nodes.losses.check_loss import check_loss
     from nodes.values import Observations
     from streams.collaboration.file import CollaborationFile, load_collaboration
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "nodes.engine": ("Engine", "Step"),
+    "nodes.learner": ("Engine", "Step"),
     "nodes.values": ("Observations",),
     "streams.ledger": ("Promise", "promise"),
     "streams.local.recorder": ("NodeHistory",),

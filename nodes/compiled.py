@@ -19,10 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from nodes.algorithms import MirrorDescent
-from nodes.engine import Engine, State, Step
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall
 from nodes.geometry.mirror_maps import Euclidean
-from nodes.learner import Learner, StepResult
+from nodes.learner import Engine, Learner, State, Step, StepResult
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, RangeLoss, Squared
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient

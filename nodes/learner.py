@@ -1,8 +1,12 @@
-"""One learner: combines algorithm, loss, mechanism and ledger into the lesson of a round."""
+"""One learner: combines algorithm, loss, mechanism and ledger into the lesson of a round.
+
+`Engine` runs all learners of a mesh in step.
+"""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +18,8 @@ from nodes.losses.evaluation import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private
-from nodes.values import Consensus, Decision, FloatArray, Observations, Release
+from nodes.values import Consensus, Decision, FloatArray, Mixing, Observations, Release
+from topology.schedules import CACHED, Schedule
 
 
 class StepResult(NamedTuple):
@@ -129,3 +134,65 @@ class Learner:
         for row in np.argwhere(near):
             clamped[tuple(row)] = self.clamped(Release(releases[tuple(row)]))
         return Release(clamped)
+
+
+# Runs a whole mesh in step, as arrays over nodes: for experiments, where one party has all data.
+#
+# The same `Learner` calls the same `decide`, `update` and `privatise` as on a bus where nobody is late, on
+# (N, d) in place of (d,). With the same seeded noise its releases equal those of the mesh bit for bit.
+
+
+class Step(NamedTuple):
+    """One round of all nodes: `releases` q_t, `consensus` z_t, `decision` x_t, each (N, d), and the lesson.
+
+    `lesson.release` is q_{t+1}; the lesson's private counts are sums over the nodes.
+    """
+
+    round: int
+    releases: Release
+    consensus: Consensus
+    decision: Decision
+    lesson: StepResult
+
+
+class State(NamedTuple):
+    """What the next round begins from: its number, all releases (N, d), the charged rounds, the noise's."""
+
+    round: int
+    releases: Release
+    charged: int
+    secret: Secret | None = None
+
+    @classmethod
+    def after(cls, step: Step) -> "State":
+        """Return the state after a round."""
+        return cls(step.round + 1, step.lesson.release, step.lesson.charged, step.lesson.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Runs all nodes of a schedule, in bytes order, with one learner whose sampler draws for all of them."""
+
+    learner: Learner
+    schedule: Schedule
+
+    def steps(self, slots: Iterable[Observations]) -> Iterator[Step]:
+        """Yield rounds 1, 2, ..., one per slot of observations: features (N, n, p), n <= batch size."""
+        return self.steps_from(self.start(), slots)
+
+    def start(self) -> State:
+        """Return the state before round 1."""
+        releases = np.tile(self.learner.algorithm.start, (len(self.schedule.graph.nodes), 1))
+        return State(1, Release(releases), self.learner.charged_before)
+
+    def steps_from(self, state: State, slots: Iterable[Observations]) -> Iterator[Step]:
+        """Yield the rounds from a state on, one per slot."""
+        learner, algorithm, nodes = self.learner, self.learner.algorithm, self.schedule.graph.nodes
+        first, releases, charged, secret = state
+        mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
+        for round, observations in enumerate(slots, first):
+            consensus = Consensus(mixing(self.schedule.weights(round, nodes))(releases))
+            decision = algorithm.decide(round, consensus)
+            lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)
+            yield Step(round, releases, consensus, decision, lesson)
+            releases, charged, secret = lesson.release, lesson.charged, lesson.secret

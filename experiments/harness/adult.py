@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.harness.meshes import fast, seeded, settings
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.losses.losses import scores
 from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense

@@ -20,8 +20,8 @@ from experiments.harness.hindsight import minimised
 from experiments.harness.made_up import Rows, made_up, unit_ball
 from experiments.harness.meshes import dealt, engine, node_name, settings, slots
 from experiments.harness.svm import MeanHinge, RegularisedHinge, Tally
-from nodes.engine import Engine, Step
 from nodes.geometry.constraints import L2Ball
+from nodes.learner import Engine, Step
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.mechanism import Mechanism
 from nodes.values import FloatArray

@@ -8,8 +8,8 @@ import numpy as np
 from experiments.harness.meshes import fast, seeded, settings, slots
 from experiments.harness.printed import Printed, PrintedStep
 from experiments.harness.study import Measured
-from nodes.engine import Engine, Step
 from nodes.geometry.mirror_step import mirror_step
+from nodes.learner import Engine, Step
 from nodes.losses.losses import RangeLoss
 from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import NetworkSums, network_sums

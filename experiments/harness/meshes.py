@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nodes.compiled import fastest
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import FloatArray, Observations
 from streams.mesh.mesh import Mesh

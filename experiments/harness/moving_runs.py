@@ -14,11 +14,10 @@ from experiments.harness.moving_targets import KINDS, NODES, distances, path, sl
 from experiments.harness.study import Measured
 from nodes.algorithms import Constant, DynamicMirrorDescent, dpdo_nc
 from nodes.dynamics import Dynamics, motion
-from nodes.engine import Engine
 from nodes.geometry.constraints import Box
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
-from nodes.learner import Learner
+from nodes.learner import Engine, Learner
 from nodes.losses.losses import RangeLoss
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import BoolArray, FloatArray, IntArray, Observations

@@ -36,8 +36,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nodes.accounting.releases import Composition, DeltaBudget
-from nodes.accounting.tight import pure_composition
+from nodes.accounting.releases import Composition, DeltaBudget, pure_composition
 from nodes.checks import fits_memory, in_range
 from nodes.privacy.clipping import Grid, clip
 from nodes.privacy.mechanism import Privatised, Secret, Update

@@ -36,8 +36,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from nodes.accounting.releases import Composition, DeltaBudget, GrowingEpsilon, GrowingSum
-from nodes.accounting.tight import pure_composition
+from nodes.accounting.releases import Composition, DeltaBudget, GrowingEpsilon, GrowingSum, pure_composition
 from nodes.checks import TAIL, OutOfRange, room_for_noise, rounded_up
 from nodes.privacy.clipping import Grid
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update

@@ -36,8 +36,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.accounting.releases import Composition, DeltaBudget
-from nodes.accounting.tight import pure_composition
+from nodes.accounting.releases import Composition, DeltaBudget, pure_composition
 from nodes.algorithms import StepSize
 from nodes.checks import positive
 from nodes.geometry.constraints import Box, Constraint, LinfBall

@@ -31,8 +31,7 @@ from streams.collaboration.rights import learner as learner_access
 from streams.collaboration.roles import LearnerRole, OwnerRole, learner_start, owner_start
 from streams.collaboration.wire import Wire
 from streams.ledger import Reuse, promises_of
-from streams.live.certificates import warn_of_end
-from streams.live.serving import warn_of_open
+from streams.live.serving import warn_of_end, warn_of_open
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings

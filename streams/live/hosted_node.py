@@ -16,10 +16,10 @@ from streams.bus.preflight import Outside, PreflightFailed
 from streams.codec import Refused
 from streams.codec.topics import DataTopics
 from streams.ledger import Promise, Reuse
-from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
 from streams.live.node_role import NodeRole
 from streams.live.outputs import Decisions, Predictions
+from streams.live.serving import Certificates
 from streams.live.spend import NodeOptions, NodeSpend
 from streams.live.start import NodeStart, is_named
 from streams.mesh.errors import UsageError

@@ -27,11 +27,10 @@ from streams.bus.preflight import Outside, PreflightFailed, check_clusters, pref
 from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh, on_existing_topic
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
-from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
 from streams.live.outputs import Decisions, Predictions
-from streams.live.serving import Endpoints, liveness, serve, warn_of_open
+from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile

@@ -14,8 +14,8 @@ from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
 from streams.codec.envelope import PLAIN, Envelope
-from streams.live.certificates import warn_of_end
 from streams.live.scheduler_role import SchedulerRole, scheduler_start
+from streams.live.serving import warn_of_end
 from streams.mesh.file import MeshFile, refuse_ended, scheduler_envelope
 from streams.mesh.settings.node import LIVENESS
 from streams.metrics.endpoint import Endpoint

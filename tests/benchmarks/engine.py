@@ -16,11 +16,10 @@ import numpy as np
 from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import InverseSqrt, dpdo_nc
 from nodes.compiled import fastest, njit
-from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
-from nodes.learner import Learner
+from nodes.learner import Engine, Learner
 from nodes.losses.losses import Hinge
 from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.laplace import LaplaceGradient

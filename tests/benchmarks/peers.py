@@ -20,11 +20,10 @@ from rich.console import Console
 from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import InverseSqrt, dpdo_nc
 from nodes.compiled import fastest
-from nodes.engine import Engine
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.geometry.mirror_step import mirror_step
-from nodes.learner import Learner
+from nodes.learner import Engine, Learner
 from nodes.losses.losses import Squared
 from nodes.privacy.unprotected import Unprotected
 from nodes.values import FloatArray, Observations

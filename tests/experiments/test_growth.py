@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.growth import peak
-from nodes.engine import Engine
+from nodes.learner import Engine
 
 
 def test_memory_is_linear_in_the_nodes_and_flat_in_the_rounds():

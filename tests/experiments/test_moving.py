@@ -16,7 +16,7 @@ from experiments.harness.moving_runs import (
     together,
 )
 from experiments.harness.moving_targets import KINDS, WIDE, distances, path
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.privacy.exact import SimulatedSampler
 from topology.schedules import Copies
 

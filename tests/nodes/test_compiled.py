@@ -15,11 +15,10 @@ from nodes import compiled
 from nodes.accounting.guarantee import Ledger
 from nodes.algorithms import Constant, InverseSqrt, MirrorDescent
 from nodes.compiled import _MOST, CompiledEngine, _sum, compilable, fastest
-from nodes.engine import Engine
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean
 from nodes.geometry.mirror_step import mirror_step
-from nodes.learner import Learner
+from nodes.learner import Engine, Learner
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.gaussian import GaussianGradient

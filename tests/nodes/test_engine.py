@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import Mixing, mixed
 from streams.local.run import LocalRun, mesh_parts

@@ -6,8 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nodes.accounting.guarantee import Ledger
-from nodes.accounting.releases import Composition, GaussianComposition, GrowingEpsilon, GrowingSum
-from nodes.accounting.tight import Tight
+from nodes.accounting.releases import Composition, GaussianComposition, GrowingEpsilon, GrowingSum, Tight
 from nodes.checks import decimal
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)

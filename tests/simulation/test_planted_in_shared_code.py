@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting import releases
-from nodes.accounting.tight import pure_composition
+from nodes.accounting.releases import pure_composition
 from nodes.learner import Learner
 from nodes.machine import machine, state
 from nodes.machine.events import SendHeartbeat

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import yaml
 
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.losses.losses import Loss, scores
 from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense

@@ -13,9 +13,9 @@ from nodes.accounting.releases import (
     GrowingEpsilon,
     GrowingSum,
     Sum,
+    Tight,
     laplace,
 )
-from nodes.accounting.tight import Tight
 from nodes.checks import rounded_up
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.exact import SimulatedSampler

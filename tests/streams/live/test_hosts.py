@@ -7,10 +7,9 @@ import pytest
 
 from streams.bus.preflight import PreflightFailed
 from streams.live import hosted_node
-from streams.live.certificates import Certificates
 from streams.live.hosted_node import HostedNode
 from streams.live.node_process import NodeProcess
-from streams.live.serving import Endpoints
+from streams.live.serving import Certificates, Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.runtime.process import Failed

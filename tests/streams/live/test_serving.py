@@ -7,9 +7,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.live.certificates import Certificates
 from streams.live.node_process import NodeProcess
-from streams.live.serving import Endpoints
+from streams.live.serving import Certificates, Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.runtime.process import ProcessStopped, Stop

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
-from nodes.accounting.tight import Tight
+from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum, Tight
 from nodes.privacy.laplace import LaplaceSchedule
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh

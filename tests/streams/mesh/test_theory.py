@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nodes.bounds import with_noise_on_gradients, with_noise_on_parameters
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.privacy.exact import SimulatedSampler
 from nodes.regret import network_regret
 from nodes.values import Observations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from nodes.engine import Engine
+from nodes.learner import Engine
 from nodes.losses.losses import Hinge, RangeLoss
 from nodes.privacy.exact import SimulatedSampler
 from nodes.values import Observations
