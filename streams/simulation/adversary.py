@@ -18,6 +18,150 @@ LATER = 0.2
 """Seconds until a fault is tried again that met a process while it started."""
 
 
+def plans_late(world: World, seconds: float) -> None:
+    """Note that plans may come late for so many seconds."""
+    world.excuses.late_until = max(world.excuses.late_until, world.broker.now + seconds)
+
+
+class JournalFaults:
+    """What happens to the journals of one world, and to the disks under them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def clone(self, fault: InjectedFault) -> None:
+        """Start a process with a copy of a node's journal; with an amount it has an id of its own."""
+        world = self.world
+        journal = world.nodes[fault.who].journal.copied()
+        world.excuses.clones[fault.who] += 1
+        world.watch.copied(world.nodes[fault.who].journal, journal)
+        if fault.amount:
+            journal.renew(world.new_id())
+        world.add(fault.who, journal).process.start()
+
+    def old_journal(self, fault: InjectedFault) -> None:
+        """Put an older journal back."""
+        node = self.world.nodes[fault.who]
+        node.process.end("its journal is replaced by an older one", fault.seconds)
+        self._lose(node, fault.amount)
+
+    def torn_journal(self, fault: InjectedFault) -> None:
+        """Let the power fail on a disk that loses the last record."""
+        node = self.world.nodes[fault.who]
+        node.process.end("the power fails, and the disk has lost a record", fault.seconds)
+        self._lose(node, 1)
+
+    def _lose(self, node: SimulatedNode, count: int) -> None:
+        self.world.watch.restored(node.journal, node.journal.lose(count))
+        self.world.excuses.rolled_back.add(node.name)
+
+    def power_failure(self, fault: InjectedFault) -> None:
+        """Let the power fail under all nodes of a process."""
+        process = self.world.nodes[fault.who].process
+        for node in process.nodes:
+            node.journal.fail_power()
+        process.end("the power fails", fault.seconds)
+
+    def damaged_journal(self, fault: InjectedFault) -> None:
+        """Damage the file of a journal."""
+        node = self.world.nodes[fault.who]
+        node.process.end("its journal is damaged", fault.seconds)
+        behind = node.journal.spoil()
+        if behind is None:
+            self.world.history.reached.add(Reached.DAMAGED)
+            self.lost_journal(fault)
+        elif behind:
+            self.world.watch.restored(node.journal, behind)
+            self.world.excuses.rolled_back.add(fault.who)
+
+    def lost_journal(self, fault: InjectedFault) -> None:
+        """Lose a node's folder."""
+        node = self.world.nodes[fault.who]
+        node.process.end("its folder is lost", fault.seconds)
+        node.journal.remove()
+        node.journal = self.world.new_journal(fault.who)
+        self.world.excuses.rolled_back.add(fault.who)
+
+    def full_disk(self, fault: InjectedFault) -> None:
+        """Let a disk be full for a while."""
+        journal = self.world.nodes[fault.who].journal
+        journal.full = True
+
+        def freed() -> None:
+            journal.full = False
+
+        self.world.broker.after(fault.seconds, freed)
+
+
+class SchedulerFaults:
+    """What happens to the schedulers of one world, and to their clocks."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def scheduler_crash(self, fault: InjectedFault) -> None:
+        """Kill a scheduler, at once or at its next effect."""
+        scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
+        if fault.at % 3:
+            scheduler.end("killed", fault.seconds)
+        else:
+            scheduler.crash_in(1, fault.seconds)
+
+    def scheduler_pause(self, fault: InjectedFault) -> None:
+        """Let a scheduler stand still."""
+        scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
+        scheduler.pause()
+        plans_late(self.world, fault.seconds)
+        self.world.broker.after(fault.seconds, scheduler.resume)
+
+    def second_scheduler(self, fault: InjectedFault) -> None:
+        """Let one work beside the first; half of the time plans come late, and both plan on unread ones."""
+        if fault.at % 2:
+            topology = self.world.scene.parts.topics.topology
+            plans_late(self.world, fault.seconds + fault.at % 8 / 10)
+            self.world.broker.latency[topology] = fault.at % 8 / 10
+
+            def on_time() -> None:
+                self.world.broker.latency.pop(topology, None)
+
+            self.world.broker.after(fault.seconds, on_time)
+        self.passing(self.world.add_scheduler(), fault.seconds)
+
+    def passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
+        """Let a further scheduler work for a while."""
+        scheduler.start()
+
+        def end() -> None:
+            scheduler.wanted = False
+            scheduler.end("ends")
+
+        self.world.broker.after(seconds, end)
+
+    def fast_clock(self, fault: InjectedFault) -> None:
+        """Let a scheduler's clock run fast."""
+        scheduler = self.world.schedulers[-1]
+        scheduler.speed = float(fault.amount)
+        self.world.broker.after(fault.seconds, partial(setattr, scheduler, "speed", 1.0))
+
+    def clock_ahead(self, fault: InjectedFault) -> None:
+        """Put a scheduler's clock ahead of the rounds, or of the slots by time."""
+        oracle, scheduler = self.world.watch.oracle, self.world.schedulers[-1]
+        clock = self.world.scene.parts.clock
+        if clock is not None:
+            self._wrong_clock(scheduler, fault, clock.period)
+            return
+        slowest = min(oracle.stepped.values(), default=0)
+        scheduler.current = slowest + self.world.scene.setting.horizon + fault.amount
+        oracle.excuses.ahead = max(oracle.excuses.ahead, scheduler.current)
+        self.world.broker.after(fault.seconds, partial(setattr, scheduler, "current", None))
+
+    def _wrong_clock(self, scheduler: SimulatedScheduler, fault: InjectedFault, period: float) -> None:
+        """Put a clock that slots follow ahead, or back, by up to four times as many slots as H."""
+        ahead = 1 if fault.amount % 3 else -1
+        scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
+        self.world.broker.after(fault.seconds, partial(setattr, scheduler, "wrong", 0.0))
+
+
 class Adversary:
     """The faults of one world. `broken`: nodes that stay broken for ever."""
 
@@ -26,6 +170,7 @@ class Adversary:
         self.broken: set[str] = set()
         self.calmed = False
         self._liar, self._stranger = Liar(self.world), Stranger(self.world)
+        self._schedulers, disks = SchedulerFaults(self.world), JournalFaults(self.world)
         self._struck: dict[FaultKind, Callable[[InjectedFault], None]] = {
             FaultKind.DELAY: self._delay,
             FaultKind.CUT_OFF: partial(self._cut, deaf=True, mute=True),
@@ -35,21 +180,21 @@ class Adversary:
             FaultKind.PAUSE: self._pause,
             FaultKind.STOPPED: self._stop,
             FaultKind.SLOW: self._slow,
-            FaultKind.CLONE: self._clone,
-            FaultKind.OLD_JOURNAL: self._old_journal,
-            FaultKind.TORN_JOURNAL: self._torn_journal,
-            FaultKind.LOST_JOURNAL: self._lost_journal,
-            FaultKind.POWER_FAILURE: self._power_failure,
-            FaultKind.DAMAGED_JOURNAL: self._damaged_journal,
-            FaultKind.FULL_DISK: self._full_disk,
+            FaultKind.CLONE: disks.clone,
+            FaultKind.OLD_JOURNAL: disks.old_journal,
+            FaultKind.TORN_JOURNAL: disks.torn_journal,
+            FaultKind.LOST_JOURNAL: disks.lost_journal,
+            FaultKind.POWER_FAILURE: disks.power_failure,
+            FaultKind.DAMAGED_JOURNAL: disks.damaged_journal,
+            FaultKind.FULL_DISK: disks.full_disk,
             FaultKind.LOST_RELEASES: self._lost_releases,
             FaultKind.LOST_BEATS: self._lost_beats,
             FaultKind.LOST_PLANS: self._lost_plans,
-            FaultKind.SCHEDULER_CRASH: self._scheduler_crash,
-            FaultKind.SCHEDULER_PAUSE: self._scheduler_pause,
-            FaultKind.SECOND_SCHEDULER: self._second_scheduler,
-            FaultKind.FAST_CLOCK: self._fast_clock,
-            FaultKind.CLOCK_AHEAD: self._clock_ahead,
+            FaultKind.SCHEDULER_CRASH: self._schedulers.scheduler_crash,
+            FaultKind.SCHEDULER_PAUSE: self._schedulers.scheduler_pause,
+            FaultKind.SECOND_SCHEDULER: self._schedulers.second_scheduler,
+            FaultKind.FAST_CLOCK: self._schedulers.fast_clock,
+            FaultKind.CLOCK_AHEAD: self._schedulers.clock_ahead,
             FaultKind.STRANGER: self._stranger.forge,
             FaultKind.LEAVES: self._leaves,
             FaultKind.NEW_FILE: self._new_file,
@@ -102,10 +247,6 @@ class Adversary:
                 node.process.link.heal(deaf=True, mute=True)
                 node.process.start()
 
-    def _plans_late(self, seconds: float) -> None:
-        excuses = self.world.excuses
-        excuses.late_until = max(excuses.late_until, self.world.broker.now + seconds)
-
     # --------------------------------------------------------------------------------------- connections
 
     def _delay(self, fault: InjectedFault) -> None:
@@ -115,7 +256,7 @@ class Adversary:
             delayed = [topics.progress(fault.who)]
         elif fault.amount % 7 == 0:
             delayed = [topics.topology]
-            self._plans_late(fault.seconds + fault.amount / 10)
+            plans_late(self.world, fault.seconds + fault.amount / 10)
         latency = world.broker.latency
         latency.update(dict.fromkeys(delayed, fault.amount / 10))
 
@@ -185,64 +326,6 @@ class Adversary:
         if role is not None:
             self._liar.beat_for_ever(role.machine.heartbeat)
 
-    # ------------------------------------------------------------------------------------------ journals
-
-    def _clone(self, fault: InjectedFault) -> None:
-        world = self.world
-        journal = world.nodes[fault.who].journal.copied()
-        world.excuses.clones[fault.who] += 1
-        world.watch.copied(world.nodes[fault.who].journal, journal)
-        if fault.amount:
-            journal.renew(world.new_id())
-        world.add(fault.who, journal).process.start()
-
-    def _old_journal(self, fault: InjectedFault) -> None:
-        node = self.world.nodes[fault.who]
-        node.process.end("its journal is replaced by an older one", fault.seconds)
-        self._lose(node, fault.amount)
-
-    def _torn_journal(self, fault: InjectedFault) -> None:
-        node = self.world.nodes[fault.who]
-        node.process.end("the power fails, and the disk has lost a record", fault.seconds)
-        self._lose(node, 1)
-
-    def _lose(self, node: SimulatedNode, count: int) -> None:
-        self.world.watch.restored(node.journal, node.journal.lose(count))
-        self.world.excuses.rolled_back.add(node.name)
-
-    def _power_failure(self, fault: InjectedFault) -> None:
-        process = self.world.nodes[fault.who].process
-        for node in process.nodes:
-            node.journal.fail_power()
-        process.end("the power fails", fault.seconds)
-
-    def _damaged_journal(self, fault: InjectedFault) -> None:
-        node = self.world.nodes[fault.who]
-        node.process.end("its journal is damaged", fault.seconds)
-        behind = node.journal.spoil()
-        if behind is None:
-            self.world.history.reached.add(Reached.DAMAGED)
-            self._lost_journal(fault)
-        elif behind:
-            self.world.watch.restored(node.journal, behind)
-            self.world.excuses.rolled_back.add(fault.who)
-
-    def _lost_journal(self, fault: InjectedFault) -> None:
-        node = self.world.nodes[fault.who]
-        node.process.end("its folder is lost", fault.seconds)
-        node.journal.remove()
-        node.journal = self.world.new_journal(fault.who)
-        self.world.excuses.rolled_back.add(fault.who)
-
-    def _full_disk(self, fault: InjectedFault) -> None:
-        journal = self.world.nodes[fault.who].journal
-        journal.full = True
-
-        def freed() -> None:
-            journal.full = False
-
-        self._after(fault.seconds, freed)
-
     # -------------------------------------------------------------------------------------------- topics
 
     def _lost_releases(self, fault: InjectedFault) -> None:
@@ -276,66 +359,6 @@ class Adversary:
         left = [(record.value, record.appended) for record in self.world.broker.logs[topic].records]
         self.world.watch.oracle.forgotten(topic, forgotten, left)
         self.world.history.note("broker", "forgets", f"{forgotten} records of {topic.split('.', 2)[-1]}")
-
-    # ---------------------------------------------------------------------------------------- schedulers
-
-    def _scheduler_crash(self, fault: InjectedFault) -> None:
-        scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
-        if fault.at % 3:
-            scheduler.end("killed", fault.seconds)
-        else:
-            scheduler.crash_in(1, fault.seconds)
-
-    def _scheduler_pause(self, fault: InjectedFault) -> None:
-        scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
-        scheduler.pause()
-        self._plans_late(fault.seconds)
-        self._after(fault.seconds, scheduler.resume)
-
-    def _second_scheduler(self, fault: InjectedFault) -> None:
-        """Let one work beside the first; half of the time plans come late, and both plan on unread ones."""
-        if fault.at % 2:
-            topology = self.world.scene.parts.topics.topology
-            self._plans_late(fault.seconds + fault.at % 8 / 10)
-            self.world.broker.latency[topology] = fault.at % 8 / 10
-
-            def on_time() -> None:
-                self.world.broker.latency.pop(topology, None)
-
-            self._after(fault.seconds, on_time)
-        self._passing(self.world.add_scheduler(), fault.seconds)
-
-    def _passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
-        """Let a further scheduler work for a while."""
-        scheduler.start()
-
-        def end() -> None:
-            scheduler.wanted = False
-            scheduler.end("ends")
-
-        self._after(seconds, end)
-
-    def _fast_clock(self, fault: InjectedFault) -> None:
-        scheduler = self.world.schedulers[-1]
-        scheduler.speed = float(fault.amount)
-        self._after(fault.seconds, partial(setattr, scheduler, "speed", 1.0))
-
-    def _clock_ahead(self, fault: InjectedFault) -> None:
-        oracle, scheduler = self.world.watch.oracle, self.world.schedulers[-1]
-        clock = self.world.scene.parts.clock
-        if clock is not None:
-            self._wrong_clock(scheduler, fault, clock.period)
-            return
-        slowest = min(oracle.stepped.values(), default=0)
-        scheduler.current = slowest + self.world.scene.setting.horizon + fault.amount
-        oracle.excuses.ahead = max(oracle.excuses.ahead, scheduler.current)
-        self._after(fault.seconds, partial(setattr, scheduler, "current", None))
-
-    def _wrong_clock(self, scheduler: SimulatedScheduler, fault: InjectedFault, period: float) -> None:
-        """Put a clock that slots follow ahead, or back, by up to four times as many slots as H."""
-        ahead = 1 if fault.amount % 3 else -1
-        scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
-        self._after(fault.seconds, partial(setattr, scheduler, "wrong", 0.0))
 
     # ------------------------------------------------------------------------- owners, and mesh files
 
@@ -391,7 +414,7 @@ class Adversary:
         if world.generation == oldest or (fault.amount and fault.who not in parts.nodes):
             return
         if not fault.amount:
-            self._passing(world.add_scheduler(oldest), fault.seconds)
+            self._schedulers.passing(world.add_scheduler(oldest), fault.seconds)
             return
         node.process.end("gets the older mesh file", RUNS)
         node.use_file(parts.context(node.name), oldest)
