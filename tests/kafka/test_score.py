@@ -4,9 +4,10 @@ import json
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from streams.bus.provision import provision
 from streams.mesh.file import load
@@ -168,6 +169,107 @@ def test_what_was_aborted_is_scored_again_by_the_same_process(tmp_path, broker):
         process.terminate()
         assert process.ends() == 0, process.log
         assert some.numbers() == list(range(count))
+
+
+SUSPENDED = ["consumer_group_metadata", "begin_transaction", "commit_transaction"]
+"""In front of which call a process is suspended, with a batch in hand."""
+
+
+def suspended(folder, path, arguments, environment):
+    """Score in batches of 200, and be suspended once; the first argument says where."""
+    method = SUSPENDED[int(arguments[0])]
+    base = Consumer if method == "consumer_group_metadata" else Producer
+
+    class Suspended(base):
+        calls = 0
+
+    def suspend(self, *rest, **options):
+        Suspended.calls += 1
+        if Suspended.calls == 3:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return getattr(base, method)(self, *rest, **options)
+
+    setattr(Suspended, method, suspend)
+    setattr(processor, base.__name__, Suspended)
+    processor.BATCH = 200
+    command(folder, path, arguments[1:], environment)
+
+
+class SuspendedScore(Forked):
+    target = staticmethod(suspended)
+
+    @property
+    def is_suspended(self):
+        """Whether it stands still."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_one_that_is_suspended_with_a_batch_writes_nothing_of_it_when_it_goes_on(tmp_path, broker):
+    path, count = model(tmp_path), 3_000
+    topics = [ScoredTopics(broker.address) for _ in SUSPENDED]
+    for some in topics:
+        some.produce(values(count))
+    sleepers = [
+        SuspendedScore(tmp_path, f"sleeps-{k}", k, *scoring(some, path)) for k, some in enumerate(topics)
+    ]
+    wait_until(lambda: all(process.is_suspended for process in sleepers))
+    others = [Forked(tmp_path, f"other-{k}", *scoring(some, path)) for k, some in enumerate(topics)]
+    wait_until(lambda: all(len(some.numbers()) >= count for some in topics))
+    for process in sleepers:
+        os.kill(process.pid, signal.SIGCONT)
+    for some in topics:
+        some.produce(values(2 * count)[count:], first=count)
+    wait_until(lambda: all(len(some.numbers()) >= 2 * count for some in topics))
+    for process in others:
+        process.terminate()
+        assert process.ends() == 0, process.log
+    for some in topics:  # for those that were suspended alone
+        some.produce(values(2 * count + 500)[2 * count :], first=2 * count)
+    wait_until(lambda: all(len(some.numbers()) >= 2 * count + 500 for some in topics))
+    for some, process in zip(topics, sleepers, strict=True):
+        process.terminate()
+        assert process.ends() == 0, process.log
+        assert some.numbers() == list(range(2 * count + 500))
+
+
+def slow(folder, path, arguments, environment):
+    """Score, and gather the first full batch until partitions are given back."""
+
+    class Slow(Consumer):
+        given_back = False
+
+        def subscribe(self, topics, *, on_revoke, **callbacks):
+            def give_back(consumer, partitions):
+                Slow.given_back = True
+                on_revoke(consumer, partitions)
+
+            super().subscribe(topics, on_revoke=give_back, **callbacks)
+
+        def consume(self, number, seconds):
+            messages = super().consume(number, seconds)
+            while messages and not Slow.given_back:
+                messages += super().consume(number, 0.1)
+            return messages
+
+    processor.Consumer = Slow
+    command(folder, path, arguments, environment)
+
+
+class SlowScore(Forked):
+    target = staticmethod(slow)
+
+
+def test_a_partition_that_is_given_back_while_a_batch_is_read_takes_its_messages_along(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address, partitions=6), model(tmp_path)
+    topics.produce(values(2_000))
+    first = SlowScore(tmp_path, "slow", *scoring(topics, path))
+    wait_until(lambda: f"as group score.banks.{topics.input}" in first.log)
+    second = Forked(tmp_path, "second", *scoring(topics, path))
+    wait_until(lambda: len(topics.numbers()) >= 2_000)
+    for process in (first, second):
+        process.terminate()
+        assert process.ends() == 0, process.log
+    assert topics.numbers() == list(range(2_000))
 
 
 def test_processes_share_the_partitions_come_and_go_and_one_that_was_taken_for_dead_writes_nothing(

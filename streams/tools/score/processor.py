@@ -4,7 +4,7 @@ The positions of a batch are committed in the transaction that holds its scores,
 records sees both or neither. Three rules keep each message in one of them, whoever dies or is suspended:
 
 1. The positions are committed under this process's membership of the group, as it is after the batch was
-   read. A process that was taken for dead has none: its batch is dropped, and its transaction aborted.
+   read. The broker refuses those of a process that was taken for dead, and its transaction is aborted.
 2. A partition that is given back while a batch is read takes its messages out of that batch: nothing of them
    has been written, and its next owner begins at the position that was committed.
 3. What was aborted is read again from the committed positions.
@@ -171,7 +171,9 @@ class ScoreProcessor:
         try:
             if self._route.transactions:
                 member = self._consumer.consumer_group_metadata()
-                if member == self._no_member:  # taken for dead: the partitions are others' by now
+                if (
+                    member == self._no_member
+                ):  # the broker asks a stranger nothing, and would take its positions
                     return
                 self._producer.begin_transaction()
                 self._produce(batch, outcomes)
