@@ -12,7 +12,7 @@ from nodes.machine.slots import Place
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
-from nodes.values import Decision, FloatArray, Observations, Release
+from nodes.values import Average, Decision, FloatArray, Observations, Release
 from topology.plans import Heartbeat, Plan
 
 # ---------------------------------------------------------------------------------------------- events
@@ -132,7 +132,8 @@ class Evidence(NamedTuple):
 class Decided(NamedTuple):
     """The round's decision is fixed (public), and can be acted on. `heard`: the releases it was made of.
 
-    `edges`: the sources of the plan's in-edges, heard or given up.
+    `edges`: the sources of the plan's in-edges, heard or given up. `average`: of the decisions up to this
+    one, as public as they are.
     """
 
     round: int
@@ -140,6 +141,7 @@ class Decided(NamedTuple):
     own: Release
     heard: tuple[Release, ...]
     edges: tuple[str, ...] = ()
+    average: Average | None = None
 
 
 class BeforeStep(NamedTuple):

@@ -73,10 +73,11 @@ def decide(node: NodeState) -> bool:
     opened.corrected = tuple(node.history.late())
     consensus = _corrected(node, _moved(node, opened.consensus(own_release, neighbours)), opened.corrected)
     decision = node.learner.algorithm.decide(opened.round, consensus)
-    opened.settled = consensus, decision
+    average = averaged(node.record.average, decision)
+    opened.settled = consensus, decision, average
     releases = tuple([release for _, _, release in neighbours])
     edges = tuple([source.name for source, _ in opened.place.row])
-    node.effects.append(Decided(opened.round, decision, own_release, releases, edges))
+    node.effects.append(Decided(opened.round, decision, own_release, releases, edges, average))
     return True
 
 
@@ -109,7 +110,7 @@ def step(node: NodeState) -> bool:
     slot, following = opened.slot, node.book.first_after(opened.round)
     if slot is None or opened.settled is None or following is None:
         return False
-    consensus, decision = opened.settled
+    consensus, decision, average = opened.settled
     before = node.record
     node.effects.append(BeforeStep(opened.round, decision, slot.observations, slot.places))
     lesson = node.learner.learn(
@@ -122,7 +123,7 @@ def step(node: NodeState) -> bool:
         release=lesson.release,
         exact=lesson.exact,
         charged=lesson.charged,
-        average=averaged(before.average, decision),
+        average=average,
         position=_moved_on(before.data_position, slot.position),
         read=_furthest(before.read, slot.position, slot.read),
         given_up=opened.given_up,

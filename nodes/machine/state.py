@@ -22,7 +22,10 @@ Heard = tuple[str, float, Release]
 
 
 class OpenRound:
-    """A node's current round, from plan to step; `settled` once consensus and decision are fixed."""
+    """A node's current round, from plan to step; `settled` once consensus and decision are fixed.
+
+    Beside them is the average of all decisions up to this one.
+    """
 
     def __init__(self, name: str, plan: Plan, edges: Mapping[str, InEdge]) -> None:
         place = plan.place(name)
@@ -33,7 +36,7 @@ class OpenRound:
         self.round = plan.round
         self.listening = not place.member.full
         self.slot: SlotClosed | None = None
-        self.settled: tuple[Consensus, Decision] | None = None
+        self.settled: tuple[Consensus, Decision, Average] | None = None
         self.corrected: tuple[tuple[int, str], ...] = ()
         self.given_up: tuple[GivenUp, ...] = ()
         self.deadline_started = False

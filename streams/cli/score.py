@@ -57,8 +57,12 @@ def score(
         ),
     ] = None,
     vector: Annotated[
-        VectorName, typer.Option("--vector", help="With --model: the newest decision, or the average.")
-    ] = "average",
+        VectorName | None,
+        typer.Option(
+            "--vector",
+            help="The newest decision, or the average. [default: average with --model, else newest]",
+        ),
+    ] = None,
     run: Annotated[
         str | None,
         typer.Option("--run", metavar="NAME", help="Score with this run's decisions. [default: the newest]"),

@@ -95,7 +95,10 @@ def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> 
     bus = _data_bus(file, topics, closing, paced=True)
     slots = file.resolved.slots()
     begins = slots.begin if isinstance(slots, TimeSlots) else None
-    return {name: Decisions(bus, topic, file.mesh.run, begins) for name, topic in topics.items()}
+    run, horizon, last = file.mesh.run, file.mesh.horizon, file.mesh.rounds
+    return {
+        name: Decisions(bus, topic, run, begins, horizon=horizon, last=last) for name, topic in topics.items()
+    }
 
 
 def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Predictions]:

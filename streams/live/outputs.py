@@ -34,7 +34,8 @@ class Decisions:
 
     `decided` is when, in seconds since 1970; with slots by time `slot` is when the round's slot begins, by
     `slot_begins`, so that the two tell how late a decision is. A broker that takes none stops nothing:
-    decisions beyond the producer's queue are dropped and logged.
+    decisions beyond the producer's queue are dropped and logged. With the decision of every `horizon`-th
+    round, and of the `last` one, stands the average of all up to it.
     """
 
     def __init__(
@@ -44,8 +45,12 @@ class Decisions:
         run: str,
         slot_begins: Callable[[int], float] | None = None,
         clock: Callable[[], float] = time.time,
+        *,
+        horizon: int,
+        last: int | None = None,
     ) -> None:
         self._bus, self._topic, self._run = bus, topic, run
+        self._horizon, self._last = horizon, last
         self._slot_begins, self._clock = slot_begins, clock
 
     def write(self, decided: Decided) -> None:
@@ -55,6 +60,9 @@ class Decisions:
             return
         decision = np.ascontiguousarray(decided.decision)  # orjson takes no other
         value: dict[str, object] = {"run": self._run, "round": decided.round, "x": decision}
+        with_average = decided.round % self._horizon == 0 or decided.round == self._last
+        if with_average and decided.average is not None:
+            value["average"] = np.ascontiguousarray(decided.average.mean)
         if self._slot_begins is not None:
             value["slot"] = self._slot_begins(decided.round)
         value["decided"] = self._clock()

@@ -38,12 +38,13 @@ _NEITHER = "--model: must be given, or a mesh file and a node of it"
 class Scoring:
     """What to score by. `model`: a model file; None: the decisions of the node. `node`: a mesh and its node.
 
-    `run`: the run whose decisions count. `columns`: messages are CSV lines of these.
+    `vector`: None is the average of a model, and the newest decision of a node. `run`: the run whose
+    decisions count. `columns`: messages are CSV lines of these.
     """
 
     model: Path | None = None
     node: tuple[MeshFile, str] | None = None
-    vector: VectorName = "average"
+    vector: VectorName | None = None
     run: str | None = None
     threshold: float | None = None
     columns: tuple[str, ...] | None = None
@@ -111,12 +112,12 @@ def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
         check_fits(file, settings, refuser, path)
         loss_settings, guarantee = file.model.loss, file.model.guarantee
         loss = file.loss(None if scoring.node is None else scoring.node[0])
-        models: Models = FixedModel(file, scoring.vector)
+        models: Models = FixedModel(file, scoring.vector or "average")
     else:
         mesh, node = _node(scoring)
         loss_settings, loss = mesh.mesh.loss_of(node), mesh.resolved.node(node).learner.loss
         guarantee = weakest(promised_of_all(mesh, None))
-        models = FollowedDecisions(mesh, node, route.broker, scoring.run)
+        models = FollowedDecisions(mesh, node, route.broker, scoring.run, scoring.vector or "newest")
     if scoring.threshold is not None:
         check_threshold(scoring.threshold, loss_settings)
     _check_predicts(loss, settings, refuser, path)
@@ -199,14 +200,17 @@ class FollowedDecisions:
     """The decisions of a node, read from their topic on the party's own broker while they come.
 
     The newest record counts: the last one of a round is final once one of a later round follows (wire.md).
-    `run`: the only run to follow; None: that of the newest decision.
+    `run`: the only run to follow; None: that of the newest decision. `vector`: the average stands with every
+    `horizon`-th decision.
     """
 
-    def __init__(self, file: MeshFile, node: str, broker: BrokerSettings, run: str | None) -> None:
+    def __init__(
+        self, file: MeshFile, node: str, broker: BrokerSettings, run: str | None, vector: VectorName
+    ) -> None:
         self._topic = file.data_topics(node).decisions
         self._dimension = file.mesh.dimension
         self._observed = file.resolved.node(node).learner.algorithm.observed
-        self._run = run
+        self._run, self._key = run, {"newest": "x", "average": "average"}[vector]
         self._newest: ModelVersion | None = None
         self._consumer = Consumer(consumer_settings(broker), logger=LOGGER)
         self._read_stored(broker)
@@ -242,7 +246,7 @@ class FollowedDecisions:
                 raise bus_error(error, self._topic)
             return
         decision = _object(message.value())
-        run, round, vector = decision.get("run"), decision.get("round"), _vector(decision.get("x"))
+        run, round, vector = decision.get("run"), decision.get("round"), _vector(decision.get(self._key))
         if not isinstance(run, str) or not isinstance(round, int) or self._run not in {None, run}:
             return
         if vector is not None and vector.shape == (self._dimension,):

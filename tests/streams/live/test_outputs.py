@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nodes.losses.losses import Softmax, Squared
 from nodes.machine.events import BeforeStep, Decided
 from nodes.privacy.private import Private
-from nodes.values import Decision, Observations
+from nodes.values import Average, Decision, Observations
 from streams.live.outputs import Decisions, Predictions
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -43,7 +43,7 @@ def bits(numbers):
 def written(decision, slot=None):
     topic = Topic()
     begins = None if slot is None else lambda round: slot
-    writer = Decisions(topic, "decisions.a", "run-1", begins, lambda: 1790000000.125)
+    writer = Decisions(topic, "decisions.a", "run-1", begins, lambda: 1790000000.125, horizon=10)
     writer.write(Decided(7, Decision(decision), own=None, heard=None))
     return topic.values
 
@@ -62,6 +62,17 @@ def test_decisions_at_the_edges_of_floats_and_those_that_are_views():
     for decision in (np.array(EDGES), np.array(EDGES)[::-1], np.array([EDGES, EDGES]).T[:, 0]):
         (value,) = written(decision)
         assert bits(json.loads(value)["x"]) == bits(decision.tolist())
+
+
+def test_the_average_stands_with_every_tenth_decision_and_the_last():
+    topic = Topic()
+    writer = Decisions(topic, "decisions.a", "run-1", horizon=10, last=25)
+    for round in range(1, 26):
+        average = Average(round, np.array([round / 2]))
+        writer.write(Decided(round, Decision(np.array([1.0])), own=None, heard=None, average=average))
+    bodies = map(json.loads, topic.values)
+    averages = {body["round"]: body["average"] for body in bodies if "average" in body}
+    assert averages == {10: [5.0], 20: [10.0], 25: [12.5]}
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
