@@ -38,10 +38,8 @@ def test_a_small_run_has_a_number_in_every_place(capsys):
     found = [(name, numbers) for name, numbers in rows if name in ROWS and numbers]
     assert {name: len(numbers) for name, numbers in found} == ROWS, said
     assert len(found) == len(ROWS), said
-    for _, numbers in found:
-        p50, *others = numbers[:8]
-        # releases alone: two that come in one fetch are 0.00 ms apart
-        assert 0 <= p50 < math.inf, said
-        assert all(math.isfinite(number) and number > 0 for number in others), said
+    # what is quick enough is 0.00: two releases that come in one fetch, and their ratio to a slow floor
+    assert all(math.isfinite(number) and number >= 0 for _, numbers in found for number in numbers), said
+    assert all(dict(found)[name][0] > 0 for name in ("mirrormesh", "floor", "h = 1", "h = 100")), said
     assert not re.search(r"\b(nan|inf)\b", said), said
     assert re.search(r"start to its first release: median \d+\.\d+ s", said), said

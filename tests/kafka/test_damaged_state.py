@@ -12,7 +12,7 @@ import pytest
 from tests.support.brokers.forgetting import stepped_by
 from tests.support.meshes.on_broker import small_mesh_file
 from tests.support.nodes import disk
-from tests.support.processes.command import ONE_THREAD
+from tests.support.processes.command import LONG, ONE_THREAD
 from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -36,7 +36,6 @@ with getattr(disk, limit)(Path(folder)):
 """
 """A command whose disk is full, or whose state folder is read-only."""
 DAMAGES = (disk.overwritten, disk.cut, disk.flipped, disk.replaced_by_a_folder)
-LONG = 30.0
 
 
 class Stopped(LiveMesh):

@@ -12,8 +12,6 @@ from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-BACK = 30.0
-"""Seconds."""
 IDLE = {"slots": {"by": "count", "size": 1, "timeout": 0.1}, "round_timeout": 5, "silence": 5, "horizon": 8}
 """Nobody is fed: every slot closes empty."""
 
@@ -38,7 +36,7 @@ def test_a_mesh_is_back_after_its_broker_has_lost_the_end_of_the_plans(tmp_path,
         mesh.scheduler("again")
         for name in mesh.file.mesh.nodes:
             mesh.node(name, label=f"{name} again")
-        wait_until(lambda: min(stepped(mesh)) > charged + 8, BACK)
+        wait_until(lambda: min(stepped(mesh)) > charged + IDLE["horizon"])
         assert mesh.start("end", "end", mesh.path, "--yes").ends() == 0
         again = ["again", *[f"{name} again" for name in mesh.file.mesh.nodes]]
         mesh.finish(*again)

@@ -22,6 +22,9 @@ _SILENT = logging.getLogger("tests.kafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _LONG = 30.0
+_APART = 500 - 1_000 // 16
+"""Ports between the first ones of two test processes that run at once."""
+_handed_out: set[int] = set()
 
 
 def started(folder: Path, port: int | None = None, *, secure: bool = False) -> Broker:
@@ -39,10 +42,14 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many of them."""
-    first = os.getpid() * 17
+    """Return so many of them, and none twice: the broker that a test has killed comes back to its own."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    first = _APART * int(worker.removeprefix("gw")) if worker else os.getpid() * 17
     ports = (20_000 + (first + step) % 1_000 for step in range(1_000))
-    return list(islice(filter(_free, ports), count))
+    chosen = list(islice((port for port in ports if port not in _handed_out and _free(port)), count))
+    assert len(chosen) == count, "no port is free"
+    _handed_out.update(chosen)
+    return chosen
 
 
 def _free(port: int) -> bool:

@@ -8,7 +8,7 @@ from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which a test gives up waiting: a busy machine is no failure."""
 
 

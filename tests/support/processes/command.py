@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import suppress
 
-LONG = 120.0
+LONG = 300.0
 """Seconds after which a test gives up on a process."""
 PROGRAM = (sys.executable, "-c", "from streams.cli import main; main()")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
