@@ -1,53 +1,13 @@
 """Isolates a user's own loss: whatever it does, a record affects only its own gradient."""
 
 from collections import Counter
-from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self
 
 import numpy as np
 
+from nodes.contained import Contained, Containing
 from nodes.losses.losses import Loss
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-
-# Contains a user's code: whatever it raises ends at the call.
-
-
-class Containing(Protocol):
-    """Makes the context for calls of a user's code, which tells the type of what they raise."""
-
-    def __call__(self, tell: Callable[[str], None]) -> "Contained":
-        """Return the context of one call."""
-
-
-type_name: Callable[[type], str] = vars(type)["__name__"].__get__
-"""Reads a type's name without asking its metaclass, which may be a user's code too."""
-
-
-class Contained:
-    """A context that swallows everything raised in it, SystemExit too. `tell` gets the type's name.
-
-    It never gets the message or traceback: they may hold a record.
-    """
-
-    __slots__ = ("_tell",)
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if kind is not None:
-            self._tell(type_name(kind))
-        return True
-
-
-# The loss itself: whatever it does, a record affects only its own gradient.
 
 ANOTHER_SHAPE = "an answer of another shape"
 """Counted for an answer that is not an array of numbers of the right shape."""

@@ -11,8 +11,9 @@ from functools import partial, wraps
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, get_args
 
+from nodes.contained import type_name
 from nodes.losses.check_loss import check_loss as look_at_loss
-from nodes.losses.own_loss import OwnLoss, type_name
+from nodes.losses.own_loss import OwnLoss
 from nodes.privacy.clipping import Norm
 from nodes.values import FloatArray
 from streams.mesh.errors import (

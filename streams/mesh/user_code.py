@@ -5,7 +5,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import NoReturn, Self
 
-from nodes.losses.own_loss import Contained
+from nodes.contained import Contained
 
 # Passes exceptions of signal handlers through a user's code, which could otherwise swallow them.
 
