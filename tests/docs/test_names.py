@@ -32,7 +32,7 @@ OTHERS = {
     *("amount", "country", "customer", "island", "east", "rich", "emergency", "number_emergency", "no"),
 }
 """Names of others, and of a reader's own."""
-EXAMPLES = {"bank-a"}
+EXAMPLES = {"bank-a", "ce_type"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=name)
 
 
