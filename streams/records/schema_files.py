@@ -182,6 +182,11 @@ def _header(
     except (ValueError, csv.Error):
         text = "must be a file that starts with a header row"
         raise file.refuse((*path, "path"), text, settings.path) from None
+    if len(columns) == 1 and columns[0] not in settings.record.columns:
+        text = f"is not in the header of {settings.path}, which is {json.dumps(columns)[1:-1]}"
+        mended = "must be the character between values (mirrormesh check proposes a dialect)"
+        delimiter = (settings.dialect or USUAL).delimiter
+        raise file.refuse((*path, "dialect", "delimiter"), f"{text}: {mended}", delimiter)
     return tuple(columns)
 
 

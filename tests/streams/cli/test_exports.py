@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -131,3 +134,50 @@ def test_check_proposes_the_dialect_and_run_says_what_does_not_fit(call, tmp_pat
     outcome = call("run", mesh)
     assert outcome.code in {2, 3} or "malformed" in outcome.out + outcome.err
     assert not re.search("Traceback|look like", outcome.out + outcome.err)
+
+
+@pytest.mark.parametrize("name", ["thousands with dots", "latin-1", "quoted line breaks", "gaps"])
+def test_held_out_records_and_predictions_are_read_alike(call, tmp_path, name):
+    content, features, changes = EXPORTS[name]
+    mesh = written(tmp_path, content, features, changes)
+    tree = yaml.safe_load(mesh.read_text())
+    mesh.write_text(yaml.safe_dump(tree | {"held_out": tree["nodes"]["a"]["source"]}))
+    outcome = call("run", mesh, "--output", "out")
+    assert (outcome.code, outcome.err) == (0, "")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["left_out"] == 0
+    assert summary["score"] is not None
+    predicted = call("predict", "out/model.json", "rows.csv", "--output", "predicted.csv")
+    assert (predicted.code, predicted.err) == (0, "")
+    lines = (tmp_path / "predicted.csv").read_text().splitlines()
+    assert len(lines) == ROWS + 1
+    assert all(re.fullmatch(r"[0-9]+,.*[0-9].*", one) for one in lines[1:])
+    assert json.loads((tmp_path / "out" / "model.json").read_text())["source"].get("dialect") == (
+        tree["nodes"]["a"]["source"].get("dialect")
+    )
+
+
+def test_a_delimiter_that_does_not_split_the_header_is_named(call, tmp_path):
+    content, features, _ = EXPORTS["semicolons and decimal commas"]
+    mesh = written(tmp_path, content, features, {})
+    for command in ("run", "check"):
+        outcome = call(command, mesh)
+        assert outcome.code == 2
+        assert (
+            'nodes.a.source.dialect.delimiter: ",": is not in the header of '
+            f'{tmp_path}/rows.csv, which is "amount;fraud": must be the character between values'
+        ) in outcome.err
+
+
+def test_run_feed_and_node_detect_nothing():
+    """What a detector finds depends on records. It is loaded by the commands that propose alone."""
+    code = "import sys, streams.cli, streams.live.node_process, streams.tools.feed.feed\n"
+    code += "print('clevercsv' in sys.modules, 'charset_normalizer' in sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == ["False", "False"]
+    used = {
+        path.name
+        for path in (Path(__file__).parents[3] / "streams").rglob("*.py")
+        if "records.detection import" in path.read_text()
+    }
+    assert used <= {"check.py", "collaboration.py", "lint.py", "schema.py"}

@@ -160,3 +160,21 @@ def test_ordinary_messages_that_are_left_out_are_no_records_in_a_whole_slot():
     messages = [json.dumps({"amount": k, "fraud": "no", "status": "ab"[k % 2]}).encode() for k in range(16)]
     slot = observed(tuple(messages), decoder(topic(schema=schema, where={"status": "a"})))
     assert slot.present.tolist() == [True, False] * 8
+
+
+def test_messages_of_csv_have_a_dialect():
+    dialect = {"delimiter": ";", "decimal": ",", "encoding": "cp1252"}
+    columns = ["amount", "customer.country", "fraud"]
+    of_csv = decoder(topic(format="csv", columns=columns, dialect=dialect))
+    message = '"1,5";Größe\n;yes'.replace("\n", "").encode("cp1252")
+    assert of_csv.decode(message)[0].tolist() == [1.5, 0.0, 0.0]
+    assert of_csv.decode('1,5;"a\nb";yes'.encode("cp1252")) is not None
+    assert str(of_csv.fault(b"1,5;\x81;yes")) == "not cp1252"
+    messages = (message, b"1,5;DE;no", b"1.5;DE;no", b"\x81") * 3
+    assert observed(messages, of_csv).present.tolist() == [True, True, False, False] * 3
+    for wrong in (
+        {"dialect": dialect},
+        {"format": "csv", "columns": columns, "dialect": {"line_breaks": True}},
+    ):
+        with pytest.raises(ValidationError, match=r"goes with format csv|a message is one record"):
+            topic(**wrong)
