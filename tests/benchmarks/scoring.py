@@ -1,0 +1,203 @@
+"""What a score costs, and how soon it is there: `python -m tests.benchmarks.scoring`, on a broker of its own.
+
+Under a backlog: decoding alone and all of `score`, beside a bare loop of confluent-kafka that reads the same
+messages with json and numpy; records/s of each in turns. At a rate: from a record's send to its score at a
+reader of committed records, beside bare transactions of ten records in the same run.
+"""
+
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from streams.runtime.process import Stop
+from streams.tools.broker.broker import stop
+from streams.tools.score.processor import BATCH, Route, ScoreProcessor
+from streams.tools.score.score import Scoring, scorer_of
+from tests.benchmarks.spreads import spread
+from tests.support.brokers.development import started
+from tests.support.brokers.scoring import ScoredTopics, model
+from tests.support.brokers.topics import PATIENCE, connection
+
+RECORDS, NUMBERS, TURNS = 50_000, 20, 5
+RATE, SECONDS, TRANSACTIONS = 1_000, 10, 100
+NAMES = [f"x{k}" for k in range(NUMBERS)]
+SCHEMA = {
+    "features": dict.fromkeys(NAMES, "number"),
+    "label": {"column": "fraud", "positive": "1", "negative": "0"},
+}
+
+
+def messages(count: int) -> list[bytes]:
+    """Return flat JSON objects."""
+    chance = np.random.Generator(np.random.Philox(1))
+    rows = chance.normal(size=(count, NUMBERS)).round(6).tolist()
+    return [json.dumps(dict(zip(NAMES, row, strict=True))).encode() for row in rows]
+
+
+def reader(address: str, **settings: object) -> Consumer:
+    """Return a consumer of committed records that joins no group."""
+    usual = {"group.id": "bench", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer({"bootstrap.servers": address, **usual, **settings})
+
+
+def batches(topics: ScoredTopics) -> "list[list[Message[bytes, bytes]]]":
+    """Return all messages of the input, batch by batch as a consumer gives them."""
+    with closing(reader(topics.address)) as consumer:
+        consumer.assign([TopicPartition(topics.input, part, 0) for part in range(topics.partitions)])
+        gathered, count = [], 0
+        while count < RECORDS:
+            gathered.append(consumer.consume(BATCH, 1.0))
+            count += len(gathered[-1])
+    return gathered
+
+
+def bare(topics: ScoredTopics) -> None:
+    """Read with json and numpy, and do no more."""
+    for batch in batches(topics):
+        np.array([list(json.loads(message.value()).values()) for message in batch])
+
+
+def decoded(topics: ScoredTopics, scoring: Scoring) -> None:
+    """Read as `score` does, and make the scores, without writing them."""
+    scorer, models = scorer_of(scoring, route(topics))
+    version = models.newest()
+    assert version is not None
+    for batch in batches(topics):
+        assert None not in scorer.scores([message.value() for message in batch], version)
+
+
+def scored(topics: ScoredTopics, scoring: Scoring, *, transactions: bool = True) -> None:
+    """Score all messages, as a new group."""
+    with Stop() as stopped:
+        process = route(topics, f"bench.{time.monotonic_ns()}", transactions=transactions)
+        scorer, models = scorer_of(scoring, process)
+        with closing(ScoreProcessor(process, scorer, models, stopped)) as processor:
+            worker = threading.Thread(target=processor.run)
+            worker.start()
+            while processor.counts.scored < RECORDS:
+                time.sleep(0.001)
+            stopped.asked.set()
+            worker.join()
+
+
+def route(topics: ScoredTopics, group: str = "bench", *, transactions: bool = True) -> Route:
+    """Return a way from the input to the output."""
+    broker = connection(topics.address)
+    return Route(broker, topics.input, topics.output, group, transactions=transactions)
+
+
+def backlog(address: str, scoring: Scoring) -> None:
+    """Print records/s of each form, and its ratio to the bare loop's in the same turn."""
+    topics = ScoredTopics(address)
+    topics.produce(messages(RECORDS))
+    forms: dict[str, Callable[[], None]] = {
+        "bare loop, json and numpy": lambda: bare(topics),
+        "scores made, not written": lambda: decoded(topics, scoring),
+        "score, transactions": lambda: scored(topics, scoring),
+        "score, at least once": lambda: scored(topics, scoring, transactions=False),
+    }
+    turns = []
+    for _ in range(TURNS + 1):
+        turn = {}
+        for name, work in forms.items():
+            before = time.perf_counter()
+            work()
+            turn[name] = RECORDS / (time.perf_counter() - before)
+        turns.append(turn)
+    first, *_ = forms
+    for name in forms:
+        rates = [turn[name] for turn in turns[1:]]
+        ratios = [turn[name] / turn[first] for turn in turns[1:]]
+        print(f"backlog    {name:28} {spread(rates, 0)} records/s, {spread(ratios, 2)} of the first")
+
+
+def transactions(topics: ScoredTopics) -> list[float]:
+    """Return the seconds that bare transactions of ten records take, with positions of a group."""
+    producer = Producer(
+        {"bootstrap.servers": topics.address, "transactional.id": topics.input, "linger.ms": 0}
+    )
+    producer.init_transactions(PATIENCE)
+    took = []
+    with closing(reader(topics.address)) as consumer:
+        for number in range(TRANSACTIONS):
+            before = time.perf_counter()
+            producer.begin_transaction()
+            for _ in range(10):
+                producer.produce(topics.dead_letters, b"x" * 100)
+            producer.flush()
+            position = TopicPartition(topics.input, 0, number)
+            producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata())
+            producer.commit_transaction()
+            took.append(time.perf_counter() - before)
+    return took
+
+
+def latencies(topics: ScoredTopics, scoring: Scoring, *, transactions: bool) -> list[float]:
+    """Return the seconds from each record's send to its score at a reader of committed records."""
+    values, sent, took = messages(RATE), list[float](), list[float]()
+    producer = Producer({"bootstrap.servers": topics.address, "linger.ms": 0})
+
+    def send() -> None:
+        begin = time.perf_counter()
+        for number in range(RATE * SECONDS):
+            time.sleep(max(0.0, begin + number / RATE - time.perf_counter()))
+            sent.append(time.perf_counter())
+            producer.produce(topics.input, values[number % RATE], str(number), number % topics.partitions)
+            producer.poll(0)
+        producer.flush()
+
+    with Stop() as stopped:
+        process = route(topics, f"bench.{time.monotonic_ns()}", transactions=transactions)
+        scorer, models = scorer_of(scoring, process)
+        with (
+            closing(reader(topics.address, **{"fetch.wait.max.ms": 100})) as consumer,
+            closing(ScoreProcessor(process, scorer, models, stopped)) as processor,
+        ):
+            consumer.assign([TopicPartition(topics.output, part, 0) for part in range(topics.partitions)])
+            threads = [threading.Thread(target=work) for work in (processor.run, send)]
+            for thread in threads:
+                thread.start()
+            while len(took) < RATE * SECONDS:
+                message = consumer.poll(1.0)
+                if message is not None and message.error() is None:
+                    took.append(time.perf_counter() - sent[int(message.key() or b"0")])
+            stopped.asked.set()
+            for thread in threads:
+                thread.join()
+    return took[2 * RATE :]  # the group is joined, and the code is warm
+
+
+def main() -> None:
+    """Measure, and print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        weights = [0.1] * NUMBERS
+        source = {"kind": "json-lines", "schema": SCHEMA}
+        path = model(folder, source=source, dimension=NUMBERS, newest=weights, average=weights)
+        scoring = Scoring(model=path)
+        broker = started(folder / "broker")
+        try:
+            backlog(broker.address, scoring)
+            for of in (True, False):
+                topics = ScoredTopics(broker.address)
+                floor = 1e3 * np.quantile(transactions(topics), [0.5, 0.99])
+                p50, p99 = 1e3 * np.quantile(latencies(topics, scoring, transactions=of), [0.5, 0.99])
+                form = "transactions" if of else "at least once"
+                bare_ones = f"bare transactions of ten: p50 {floor[0]:.1f}, p99 {floor[1]:.1f}"
+                ratios = f"ratios {p50 / floor[0]:.1f}, {p99 / floor[1]:.1f}"
+                print(f"{RATE:,}/s    {form:16} p50 {p50:.1f} ms, p99 {p99:.1f}; {bare_ones}; {ratios}")
+        finally:
+            stop(folder / "broker")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
