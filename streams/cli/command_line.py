@@ -56,6 +56,7 @@ FILES = {
     "leave": "operate",
     "pardon": "operate",
     "end": "operate",
+    "deadletters": "operate",
 }
 """The files of commands that share one; any other command has a file of its name."""
 

@@ -201,7 +201,7 @@ COLLABORATION = FileKind(
         "up": LazyFunction("streams.cli.collaboration:up"),
         "budget": LazyFunction("streams.cli.collaboration:budget"),
         "watch": LazyFunction("streams.cli.collaboration:watch"),
-        "deadletters": LazyFunction("streams.cli.deadletters:party_letters"),
+        "deadletters": LazyFunction("streams.cli.operate:party_letters"),
         "audit mechanism": LazyFunction("streams.cli.audit:audit_answers"),
         "audit releases": LazyFunction("streams.cli.audit:audit_of_responses"),
         "export kubernetes": LazyFunction("streams.cli.export:kubernetes"),

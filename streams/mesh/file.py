@@ -237,7 +237,7 @@ NODES = FileKind(
         "pardon": LazyFunction("streams.cli.operate:pardon"),
         "budget": LazyFunction("streams.cli.budget:budget_of_nodes"),
         "watch": LazyFunction("streams.cli.watch:watch_nodes"),
-        "deadletters": LazyFunction("streams.cli.deadletters:node_letters"),
+        "deadletters": LazyFunction("streams.cli.operate:node_letters"),
         "audit mechanism": LazyFunction("streams.cli.audit:audit_mechanisms"),
         "audit releases": LazyFunction("streams.cli.audit:audit_of_releases"),
         "export kubernetes": LazyFunction("streams.cli.export:kubernetes"),

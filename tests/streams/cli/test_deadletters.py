@@ -5,7 +5,7 @@ import json
 import pytest
 
 from streams.bus.bus import Stored
-from streams.cli import deadletters
+from streams.cli import operate
 from streams.codec import Reason, Refused, encode_dead_letter
 from tests.support.collaborations.files import collaboration_file
 from tests.support.meshes.files import changed, written
@@ -46,16 +46,16 @@ def path(tmp_path):
 
 def test_what_is_no_letter_is_listed_as_such(call, path, monkeypatch):
     records = [Stored(offset, value, 0.0) for offset, value in enumerate(NO_LETTERS)]
-    monkeypatch.setattr(deadletters, "reached", lambda _: Logs(records))
+    monkeypatch.setattr(operate, "reached", lambda _: Logs(records))
     outcome = call("deadletters", path, "a")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.count(deadletters.BROKEN) == 2 * len(NO_LETTERS)
+    assert outcome.out.count(operate.BROKEN) == 2 * len(NO_LETTERS)
 
 
 @pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63)])
 def test_a_time_that_no_calendar_has_is_said_in_words(call, path, monkeypatch, milliseconds):
     records = [Stored(0, b"7", milliseconds / 1e3)]
-    monkeypatch.setattr(deadletters, "reached", lambda _: Logs(records))
+    monkeypatch.setattr(operate, "reached", lambda _: Logs(records))
     outcome = call("deadletters", path, "a")
     assert (outcome.code, outcome.err) == (0, "")
     assert "at no time that a calendar has" in outcome.out
@@ -66,7 +66,7 @@ def test_what_a_party_of_a_collaboration_has_refused_is_listed(call, tmp_path, m
     asked = []
     letter = encode_dead_letter("a-topic", b"forged", Refused(Reason.SIGNATURE, "wrong"))
     logs = Logs([Stored(0, letter, 0.0)])
-    monkeypatch.setattr(deadletters, "reached", lambda broker: asked.append(broker.servers) or logs)
+    monkeypatch.setattr(operate, "reached", lambda broker: asked.append(broker.servers) or logs)
     path = collaboration_file(tmp_path, "one:9092", name="lending")
     outcome = call("deadletters", path, name, "--content", "--json")
     assert (outcome.code, outcome.err, asked) == (0, "", ["one:9092"])
