@@ -20,6 +20,7 @@ COMMANDS = {
     "simulate": "Search a mesh for bugs: seeded faults in virtual time.",
     "plan": "Show what a mesh would do, and what it promises to whom.",
     "check": "Check a mesh file, and name every mistake.",
+    "schema": "Write a commented schema by looking at records.",
     "init": "Write a mesh file to start from, or an example with its data.",
     "tune": "Propose clip, step, slot size, mechanism from public records.",
     "forecast": "Say whether a collaboration is worth it, and to whom.",
@@ -48,6 +49,7 @@ COMMANDS = {
 
 FILES = {
     "key": "init",
+    "schema": "init",
     "predict": "model",
     "scheduler": "processes",
     "node": "processes",

@@ -1,4 +1,4 @@
-"""What comes before a mesh runs: `mirrormesh init` writes a mesh file, `mirrormesh key` a pair of keys."""
+"""What comes before a mesh runs: `init` writes a mesh file, `schema` a schema, `key` a pair of keys."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pydantic_core import PydanticCustomError
 
-from streams.mesh.errors import UsageError
+from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.shipped import about, data, examples
 from streams.state.folder import write_private
@@ -127,3 +127,49 @@ def _make_key(file: Path) -> None:
     private_key = Ed25519PrivateKey.generate()
     text = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     write_private(file, lambda _: text)
+
+
+# `mirrormesh schema`: writes a commented schema by looking at records.
+
+
+def schema(
+    records: Annotated[str, typer.Argument(metavar="FILE", help="The records.", show_default=False)],
+    *,
+    first: Annotated[
+        int, typer.Option("--first", min=1, metavar="N", help="The number of records to look at.")
+    ] = 1_000,
+    public: Annotated[
+        bool,
+        typer.Option("--public", help="The records are public: fit bounds and lists to them."),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write it there. [default: print]")
+    ] = None,
+) -> None:
+    """Write a commented schema by looking at records.
+
+    It looks at the first records of a file, tells CSV (with its dialect), JSON lines and Parquet apart, and
+    proposes what most values of a column are, and candidates for the label and for times. What it finds
+    depends on the records, so confirm each line. Bounds and lists it leaves open: `check` refuses the
+    placeholders until you have filled them in with what you know without looking. With --public they are
+    fitted to the records, which all may know then.
+
+    The schema is for a source, or as mesh.features for all. The line of the source stands at its top.
+
+    \b
+    Examples:
+      mirrormesh schema payments.csv --output schema.yaml
+      mirrormesh schema pilot.parquet --public --output schema.yaml
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    from streams.tools.schema import sample_of_file, schema_text  # noqa: PLC0415 # init and key need none of it
+
+    if output is not None and output.exists():
+        raise UsageError(f"--output {output}: is there already: must be another file, which is not")
+    sample = sample_of_file(records, first)
+    text = schema_text(sample, public=public, where="schema.yaml" if output is None else output.name)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    writable_folder(output.parent, [output.name])
+    output.write_text(text, "utf-8")
+    typer.echo(f"Wrote {output}.")

@@ -60,7 +60,19 @@ def word(value: object) -> str | None:
             return spelt(value)
 
 
+PLACEHOLDER = "FILL-IN"
+"""Stands in a schema that `mirrormesh schema` wrote for what only the owner of the records can say."""
+
+
+def _filled(value: object, allowed: str) -> None:
+    """Refuse the placeholder."""
+    if value == PLACEHOLDER:
+        text = "stands for what must be known without looking at the records"
+        raise refusal(f"{text}: must be {allowed}")
+
+
 def _word(value: object) -> str:
+    _filled(value, "values, one or a list")
     text = word(value)
     if text is None:
         raise refusal("must be text or a number")
@@ -80,6 +92,7 @@ def _numbers(value: Any) -> bool:
 
 
 def _bounds(value: Any) -> Any:
+    _filled(value, "[lowest, highest]")
     if not _numbers(value) or len(value) != 2 or not value[0] < value[1]:
         raise refusal("must be [lowest, highest], the first below the second")
     if not _wide(float, value):
@@ -111,6 +124,7 @@ def _edges(value: Any) -> Any:
 
 
 def _zone(value: Any) -> Any:
+    _filled(value, "the IANA name of a time zone, such as UTC or Europe/Berlin")
     try:
         same_everywhere = ZoneInfo(value).key not in _OF_THE_MACHINE
     except (TypeError, ValueError, OSError, KeyError):  # not text; a path; a folder; unknown

@@ -66,6 +66,9 @@ LEFT_OUT = {
     "make lint": "Takes a minute; the same as a developer runs it before this.",
     "make docs": "Writes the pages; tests/docs/test_pages.py compares them.",
     ". .venv/bin/activate": "Changes the reader's own shell.",
+    "mirrormesh schema payments.csv --output schema.yaml": (
+        "Needs the reader's own file; tests/streams/cli/test_schema.py."
+    ),
     "mirrormesh up my-mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh up mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh broker start": "Takes the reader's own port; tests/kafka/test_commands.py.",
