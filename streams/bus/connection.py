@@ -52,10 +52,13 @@ def client_settings(broker: BrokerSettings) -> dict[str, Any]:
     return _common(broker)
 
 
-def producer_settings(broker: BrokerSettings, largest: int, linger: int = 0) -> dict[str, Any]:
+def producer_settings(
+    broker: BrokerSettings, largest: int, linger: int = 0, *, batches: bool = False
+) -> dict[str, Any]:
     """Return the settings of a producer of records of up to `largest` bytes, each sent at once.
 
-    With `linger` a record waits up to that many milliseconds for others to go with.
+    With `batches` those that are there by then go with it; with `linger` a record also waits up to that many
+    milliseconds for others.
     """
     settings = _common(broker) | {
         "enable.idempotence": True,  # otherwise a restarted broker has duplicates, and "failed" records
@@ -66,7 +69,9 @@ def producer_settings(broker: BrokerSettings, largest: int, linger: int = 0) -> 
         "message.max.bytes": max(1_000_000, largest + 1024),
         "queue.buffering.max.kbytes": 65_536,  # the default is 1 GiB, too much while a broker is away
     }
-    return settings | ({"linger.ms": linger, "batch.num.messages": 10_000} if linger else {})
+    if linger or batches:
+        settings |= {"linger.ms": linger, "batch.num.messages": 10_000}
+    return settings
 
 
 FETCHED = 4 * 2**20

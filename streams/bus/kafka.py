@@ -54,11 +54,13 @@ class _Record(NamedTuple):
 class Sender:
     """One producer. Call `send` from any thread; reports arrive in calls of `serve` or `flush`.
 
-    With `linger` records wait up to that many milliseconds for others to go with.
+    `linger` and `batches` as in `producer_settings`.
     """
 
-    def __init__(self, broker: BrokerSettings, largest: int, linger: int = 0) -> None:
-        settings = producer_settings(broker, largest, linger) | {"error_cb": self._note}
+    def __init__(
+        self, broker: BrokerSettings, largest: int, linger: int = 0, *, batches: bool = False
+    ) -> None:
+        settings = producer_settings(broker, largest, linger, batches=batches) | {"error_cb": self._note}
         self._servers = broker.servers
         self._producer = Producer(settings, logger=LOGGER)
         self._lock = Lock()
@@ -259,9 +261,18 @@ class KafkaBus(Bus):
         All topics to send to or subscribe to, each with the bytes of its longest value (TopicSpec.largest).
     paced : bool
         Whether records wait for each other while they are many (PacedSender).
+    batches : bool
+        Whether records that are sent together go in one request: a refused one fails all of them.
     """
 
-    def __init__(self, broker: BrokerSettings, topics: Mapping[str, int], *, paced: bool = False) -> None:
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        topics: Mapping[str, int],
+        *,
+        paced: bool = False,
+        batches: bool = False,
+    ) -> None:
         self._broker, self._topics = broker, dict(topics)
         self._largest = max(self._topics.values(), default=0)
         self._logs = Logs(broker, self._largest)
@@ -270,7 +281,9 @@ class KafkaBus(Bus):
         except BusError:
             self._logs.close()
             raise
-        self._sender = PacedSender.of(broker, self._largest) if paced else Sender(broker, self._largest)
+        self._sender = (
+            PacedSender.of(broker, self._largest) if paced else Sender(broker, self._largest, batches=batches)
+        )
 
     def send(
         self,

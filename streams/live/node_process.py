@@ -106,7 +106,7 @@ def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -
     topics = {name: file.data_topics(name).predictions for name in names if file.own(name).predictions}
     if not topics:
         return {}
-    bus = _data_bus(file, topics, closing)
+    bus = _data_bus(file, topics, closing, batches=True)  # a step waits for all those of a slot
     return {name: _predictions(file, name, topic, bus) for name, topic in topics.items()}
 
 
@@ -120,13 +120,18 @@ def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predic
 
 
 def _data_bus(
-    file: MeshFile, topics: Mapping[str, str], closing: ExitStack, *, paced: bool = False
+    file: MeshFile,
+    topics: Mapping[str, str],
+    closing: ExitStack,
+    *,
+    paced: bool = False,
+    batches: bool = False,
 ) -> KafkaBus:
-    """Open a topic of each node."""
+    """Open a topic of each node. The rest is as in KafkaBus."""
     specs = {name: data_specs(file.mesh, name, file.data_topics(name).source) for name in topics}
     largest = {spec.name: spec.largest for topic_specs in specs.values() for spec in topic_specs}
     broker = file.brokers(next(iter(topics))).data
-    bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced)
+    bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced, batches=batches)
     closing.callback(bus.close)
     closing.callback(_flush, bus, ", ".join(topics.values()))
     return bus

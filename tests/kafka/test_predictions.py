@@ -116,7 +116,7 @@ def slot(round, scale=1.0):
 def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(new_broker, caplog):
     broker = new_broker()
     (topic,) = fresh_topics(connection(broker.address), "predictions")
-    bus = KafkaBus(connection(broker.address), {topic: 2**20})
+    bus = KafkaBus(connection(broker.address), {topic: 2**20}, batches=True)
     writer = Predictions(bus, topic, "run-1", Squared())
     writer.write(slot(1))
     until(lambda: bus.flush(1.0))
@@ -139,7 +139,7 @@ def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(ne
 
 def test_a_class_is_told_by_its_place_and_its_name(broker):
     (topic,) = fresh_topics(connection(broker.address), "predictions")
-    bus = KafkaBus(connection(broker.address), {topic: 2**20})
+    bus = KafkaBus(connection(broker.address), {topic: 2**20}, batches=True)
     foreseen = slot(1)._replace(decision=Decision(np.array([0.0, 0.0, 1.0, -2.0])))
     Predictions(bus, topic, "run-1", Softmax(2), ("oak", "elm")).write(foreseen)
     until(lambda: bus.flush(1.0))
@@ -158,7 +158,7 @@ def test_a_slot_that_cannot_be_predicted_is_null_and_no_log_says_so(broker, capl
 
     monkeypatch.setattr("streams.live.outputs.predicted", shout)
     (topic,) = fresh_topics(connection(broker.address), "predictions")
-    bus = KafkaBus(connection(broker.address), {topic: 2**20})
+    bus = KafkaBus(connection(broker.address), {topic: 2**20}, batches=True)
     writer = Predictions(bus, topic, "run-1", Squared())
     writer.write(slot(1))
     writer.write(slot(1))

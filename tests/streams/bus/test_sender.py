@@ -1,5 +1,6 @@
 """A producer that has failed for good, as the client tells it: an exception, in whatever call comes next."""
 
+import json
 from threading import Event
 
 import pytest
@@ -183,3 +184,35 @@ def test_a_producer_that_waits_takes_batches():
     assert settings["linger.ms"] == TOGETHER
     assert settings["batch.num.messages"] > 1
     assert producer_settings(BrokerSettings(servers="localhost:9092"), 0)["linger.ms"] == 0
+
+
+def requests(records, **how):
+    """How many requests a sender makes of records that are all there before it reaches its broker."""
+    report = {}
+    on_mock = {
+        "test.mock.num.brokers": 1,
+        "statistics.interval.ms": 10,
+        "stats_cb": lambda text: report.update(json.loads(text)),
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            "streams.bus.kafka.producer_settings",
+            lambda *args, **more: producer_settings(*args, **more) | on_mock,
+        )
+        sender = Sender(BrokerSettings(servers="mock:1"), 1024, **how)
+    for number in range(records):
+        sender.send("predictions", b"%d" % number, None)
+    while not sender.flush(1.0):
+        pass
+    for _ in range(2):  # the first report may be older than the last request
+        report.clear()
+        while not report:
+            sender.serve(0.1)
+    sender.close()
+    return sum(broker["req"].get("Produce", 0) for broker in report["brokers"].values())
+
+
+def test_records_that_are_sent_together_go_in_few_requests_if_they_may():
+    assert requests(200) == 200
+    assert requests(200, batches=True) < 100
+    assert requests(1, batches=True) == 1
