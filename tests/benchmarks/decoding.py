@@ -14,6 +14,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from streams.mesh.file import load
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.observed import observed
+from streams.records.parquet import RowDecoder, RowFields, parquet_lines, parquet_row_values
 from streams.records.sources import decoder
 from tests.benchmarks.spreads import spread
 
@@ -88,6 +90,39 @@ def json_objects(dimension: int, size: int) -> None:
             "a slot at once": lambda: [observed(values, read) for values in slots],
             "record by record": lambda: alone(slots, read),
         },
+    )
+
+
+def parquet(folder: Path, dimension: int, size: int) -> None:
+    """Compare on a Parquet file of numbers, from the file to arrays in slots of that size."""
+    arrow = importlib.import_module("pyarrow")
+    files = importlib.import_module("pyarrow.parquet")
+    chance = np.random.Generator(np.random.Philox(1))
+    names = [*(f"x{k}" for k in range(dimension)), "y"]
+    path, records = str(folder / "rows.parquet"), 10 * RECORDS
+    files.write_table(arrow.table({name: chance.normal(size=records) for name in names}), path)
+    tree = {"features": dict.fromkeys(names[:-1], "number"), "label": {"column": "y"}}
+    schema = SchemaSettings.model_validate(tree)
+
+    def bare() -> None:
+        table = files.read_table(path, use_threads=False)
+        np.column_stack([table.column(name).to_numpy() for name in names])
+
+    def slots(values: Iterator[bytes], read: SchemaDecoder) -> None:
+        while slot := tuple(islice(values, size)):
+            observed(slot, read)
+
+    compare(
+        f"Parquet, d = {dimension}, h = {size:,}",
+        records,
+        {
+            "bare pyarrow and numpy": bare,
+            "by columns": lambda: slots(
+                parquet_row_values(path, names, schema), RowDecoder(schema, RowFields())
+            ),
+            "by lines": lambda: slots(parquet_lines(path, names), SchemaDecoder(schema, json_fields)),
+        },
+        5,
     )
 
 
@@ -170,6 +205,11 @@ def main() -> None:
         json_objects(dimension, size)
     adult()
     with tempfile.TemporaryDirectory() as name:
+        if importlib.util.find_spec("pyarrow") is None:
+            print("pyarrow is not installed: no Parquet")
+        else:
+            for dimension in (2, 55):
+                parquet(Path(name), dimension, 1000)
         run(Path(name))
 
 
