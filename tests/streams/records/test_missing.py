@@ -99,6 +99,9 @@ def test_which_texts_are_missing():
             assert (sum(features(decoder, text)) == 0.0) == (name == missing), (text, name)
     assert sum(features(of_schema, -999)) == sum(features(of_schema, -999.0)) == 0.0
     assert features(refused, "?") is None
+    for nothing in (None, "", " ", math.nan):  # is missing whatever is listed
+        assert sum(features(own, nothing)) == 0.0
+        assert features(refused, nothing) is None
     assert sum(features(refused, "NA")) == 1.0  # no column says what it counts as, and it is a word
     assert str(refused.fault(b'{"x": "?", "y": 1}')) == "x: missing"
     assert str(reader("number").fault(b'{"y": 1}')) == "x: missing"
@@ -252,6 +255,12 @@ def test_slots_of_any_records_with_any_of_these_settings(rows, kind, missing, te
         for row in rows
     ]
     same([one.encode(errors="surrogatepass") for one in raw], of_json)
+
+
+def test_records_that_make_one_row_together_are_none():
+    decoder = reader("number", fields=CsvFields(("x", "y"), DialectSettings(line_breaks=True)))
+    assert not same([b'"1', *[b"2"] * 6, b'3",1'], decoder)
+    assert decoder.at_once([b'"1', *[b"2"] * 6, b'3",1']) is None
 
 
 def test_slots_with_missing_values_are_decoded_at_once():

@@ -57,6 +57,7 @@ NO_TIMES = [
     *[(value, GERMAN, BERLIN) for value in (None, True, [], {}, 1.5, "\u0663\u0661.01.2026 12:30")],
     *[(text, AMERICAN, "UTC") for text in ("01/31/2026 0:05 AM", "01/31/2026 13:05 PM", "01/31/2026 1:05")],
     ("31-MAI-26", "%d-%b-%y", "UTC"),
+    ("30-\u017fep-26", "%d-%b-%y", "UTC"),  # a long s
     ("2026-01-31 10:00 +25:00", "%Y-%m-%d %H:%M %z", None),
 ]
 

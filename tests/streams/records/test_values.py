@@ -1,5 +1,6 @@
 """What a text is worth, in every format and kind of column: decided here, before any reader is asked."""
 
+import itertools
 import json
 import math
 
@@ -9,6 +10,7 @@ import pytest
 from nodes.losses.evaluation import slot_gradients
 from nodes.losses.losses import Squared
 from nodes.privacy.clipping import clip
+from streams.mesh.settings.node import DialectSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
@@ -159,6 +161,22 @@ NO_NUMBERS += (
     *("7abcde+7", "7=7", "=7", "7!", "~7", "7~", "7|", "|7", "7^2", "7*1", "2**3", "1e3e3", "7_", "7__0"),
     *("7\u0660", "7\u00b9", "\u06600"),
 )
+IN_CSV = EVERYWHERE | FILES | SPACED
+WITHOUT_POINT = {text: number for text, number in IN_CSV.items() if "." not in text}
+DIALECTS = {
+    "decimal comma": (DialectSettings(decimal=","), WITHOUT_POINT | {"1,5": 1.5, "1,234": 1.234}),
+    "commas between groups": (
+        DialectSettings(thousands=","),
+        IN_CSV | {"1,234": 1234.0, "1,234.56": 1234.56},
+    ),
+    "points between groups": (
+        DialectSettings(decimal=",", thousands="."),
+        WITHOUT_POINT | {"1,5": 1.5, "1.234,5": 1234.5, "1,234": 1.234},
+    ),
+    "spaces between groups": (DialectSettings(thousands=" "), IN_CSV | {"1 000": 1000.0}),
+    "apostrophes between groups": (DialectSettings(thousands="'"), IN_CSV | {"1'234": 1234.0}),
+}
+"""What else is a number in CSV of a dialect, and what is none there."""
 EMPTY = ("", " ", "  ", "\t", " \t ", "\u00a0", "\u2003")
 ALL = [*EVERYWHERE, *FILES, *SPACED, *NOT_FINITE, *NO_NUMBERS, *EMPTY]
 FEATURES = {
@@ -168,6 +186,8 @@ FEATURES = {
     "buckets": {"buckets": [-1, 0, 2.5]},
     "categories": {"categories": ["1", "7", "90", "a"]},
     "hashed": {"hashed": 5},
+    "gaps": {"bounds": [-10, 10], "missing": {"as": "indicator", "texts": ["NA", "7"]}},
+    "other": {"categories": ["1", "yes"], "missing": {"as": "category"}},
 }
 COLUMNS = (*FEATURES, "label")
 USUAL = dict.fromkeys(FEATURES, "1") | {"label": "1"}
@@ -203,10 +223,11 @@ def test_there_are_two_hundred_texts():
 @pytest.mark.parametrize(
     ("line", "fields", "numbers"),
     [
-        (csv_line, CsvFields(COLUMNS), EVERYWHERE | FILES | SPACED),
+        (csv_line, CsvFields(COLUMNS), IN_CSV),
         (json_line, json_fields, EVERYWHERE),
+        *((csv_line, CsvFields(COLUMNS, dialect), numbers) for dialect, numbers in DIALECTS.values()),
     ],
-    ids=["csv", "text in json"],
+    ids=["csv", "text in json", *DIALECTS],
 )
 def test_text_is_a_number_by_the_grammar_of_its_format(line, fields, numbers):
     decoder = reader(fields)
@@ -221,7 +242,7 @@ def test_text_is_a_number_by_the_grammar_of_its_format(line, fields, numbers):
             kind = decoder.fault(line(plain=text)).kind
             assert (kind == "empty") == (text in EMPTY), ascii(text)
             assert kind in {"empty", "not finite", "not a number", "a decimal comma"}
-            assert text not in NOT_FINITE or kind == "not finite"
+            assert text not in NOT_FINITE or kind == "not finite" or "." in text
 
 
 def test_a_number_of_json_has_json_s_grammar():
@@ -244,17 +265,27 @@ def test_a_number_of_libsvm_has_a_file_s_grammar():
             assert bits(seen) == bits(numbers.get(text)), ascii(line)
 
 
-@pytest.mark.parametrize("label", [None, {"positive": "1"}, {"positive": "1", "negative": ["0", "no"]}])
-@pytest.mark.parametrize("column", COLUMNS)
-@pytest.mark.parametrize("kind", ["csv", "text in json", "json"])
+SLOTS = [
+    *itertools.product(
+        ["csv", "text in json", "json"],
+        COLUMNS,
+        [None, {"positive": "1"}, {"positive": "1", "negative": ["0", "no"]}],
+    ),
+    *itertools.product(DIALECTS, ["plain"], [None]),
+]
+
+
+@pytest.mark.parametrize(("kind", "column", "label"), SLOTS)
 def test_whole_slots_are_worth_what_their_records_are(kind, column, label):
-    decoder = reader(CsvFields(COLUMNS) if kind == "csv" else json_fields, label)
-    usual = [csv_line() if kind == "csv" else json_line()] * 4
+    of_csv = kind == "csv" or kind in DIALECTS
+    dialect = DIALECTS[kind][0] if kind in DIALECTS else None
+    decoder = reader(CsvFields(COLUMNS, dialect) if of_csv else json_fields, label)
+    usual = [csv_line() if of_csv else json_line()] * 4
     for text in ALL:
         if kind == "json":
             line = json_line(**{column: "*"}).replace(b'"*"', text.encode())
         else:
-            line = (csv_line if kind == "csv" else json_line)(**{column: text})
+            line = (csv_line if of_csv else json_line)(**{column: text})
         same([*usual, line, *usual], decoder)
         same([line] * 9, decoder)
 
@@ -328,6 +359,25 @@ MISSING = (
     "NULL",
     "None",
 )
+
+
+def test_a_text_is_missing_where_its_column_says_so():
+    """The last five features are those of the two columns that say what a missing value counts as."""
+    for line, fields, numbers in (
+        (csv_line, CsvFields(COLUMNS), IN_CSV),
+        (json_line, json_fields, EVERYWHERE),
+    ):
+        decoder = reader(fields)
+        for text in ALL:
+            pair = decoder.decode(line(gaps=text))
+            gone = text in EMPTY or text.strip() in {"NA", "7"}
+            expected = [0.0, 1.0] if gone else None
+            if not gone and text in numbers:
+                expected = [(min(max(numbers[text], -10), 10) + 10) / 20, 0.0]
+            assert (None if pair is None else pair[0][-5:-3].tolist()) == expected, ascii(text)
+            gone = text in EMPTY or text.strip() in {"NA", "N/A", "nan", "NaN", "-nan", "NAN", "null", "None"}
+            words = [text in {"1", "1.0"}, text == "yes", gone]
+            assert decoder.decode(line(other=text))[0][-3:].tolist() == words, ascii(text)
 
 
 def test_a_missing_label_is_never_the_negative_class():
