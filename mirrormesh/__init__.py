@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from streams.collaboration.file import CollaborationFile, load_collaboration
     from streams.collaboration.outcome import CollaborationOutcome
     from streams.ledger import Promise, promise
+    from streams.live.data.letters import unread_records
     from streams.local.recorder import NodeHistory
     from streams.local.results import Summary
     from streams.local.run import Outcome
@@ -57,6 +58,7 @@ __all__ = [
     "read_model",
     "run",
     "run_model",
+    "unread_records",
     "write_model",
 ]
 
@@ -64,6 +66,7 @@ _MODULES = {
     "nodes.learner": ("Engine", "Step"),
     "nodes.values": ("Observations",),
     "streams.ledger": ("Promise", "promise"),
+    "streams.live.data.letters": ("unread_records",),
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome",),
     "streams.collaboration.outcome": ("CollaborationOutcome",),

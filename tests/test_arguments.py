@@ -50,6 +50,10 @@ WRONG = {
         *(("id_column", ("m.json", "a.csv"), {"id_column": value}) for value in (3, ["id"])),
         *(("threshold", ("m.json", "a.csv"), {"threshold": value}) for value in ("0.5", True)),
     ],
+    "unread_records": [
+        *(("file", (value,), {}) for value in (*NO_FILES, mirrormesh.load_collaboration(LENDING))),
+        *(("names", (FILE, value), {}) for value in (NODE, 3, [NODE, "nobody"], [None])),
+    ],
     "promise": [
         *(("file", (value, NODE), {}) for value in NO_FILES),
         *(("name", (FILE, value), {}) for value in (None, 3, [NODE])),

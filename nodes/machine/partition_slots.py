@@ -15,14 +15,20 @@ Positions are sums of earlier shares, and how often shares are taken depends on 
 record. Ends, positions and which offsets hold records are counts, and public with slots by count. The
 bytes of a record, and when a client was given it, enter nowhere: a record that is not there yet is waited
 for.
+
+Append times, where all partitions have them, do not order the slots. They would not free the order from the
+moment of a look: ends are not looked up at one instant, the leaders of partitions have clocks of their own,
+and one that changes may go back. So a record may still come whose append time is before that of a taken one,
+of a later partition or an idle one, and a reader who begins anew would find another order.
 """
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
-from nodes.machine.slots import Arrival, ClosedSlot, places
+from nodes.machine.journal import DataPosition
+from nodes.machine.slots import Arrival, ClosedSlot, LatePolicy, places
 
 T = TypeVar("T")
 
@@ -152,3 +158,87 @@ class PartitionSlots(Generic[T]):
                 return
             for part, share in shares(unread, missing).items():
                 self._target[part] += share
+
+
+# What a late policy passes over, of all partitions together: by how many records wait in each, so the proof
+# above holds here too. Offsets do not count records: a transaction's marker has one, and compaction leaves
+# some out. So where offsets say that too many may wait, the caller looks up which offsets hold a record,
+# below ends that stay as they are until all is counted: a busy topic would never be counted to its end.
+
+
+class OffsetSpan(NamedTuple):
+    """The offsets of a partition from `first` to before `end`."""
+
+    partition: int
+    first: int
+    end: int
+
+
+class Backlog:
+    """Where slots by count begin under a late policy, over all partitions together."""
+
+    def __init__(self, late: LatePolicy) -> None:
+        self._late = late
+        self._firsts: dict[int, int] = {}  # where the open slot could begin
+        self._ends: Mapping[int, int] | None = None  # as last looked up
+        self._waiting: dict[int, deque[int]] = {}  # the offsets of records from there to `_counted`
+        self._counted: dict[int, int] = {}
+        self._passed: dict[int, int] = {}  # the records below were passed over
+
+    def begin(self, positions: Mapping[int, int]) -> None:
+        """Note that no slot begins below these offsets."""
+        for part, offset in positions.items():
+            self._firsts[part] = max(offset, self._first(part))
+
+    def look(self, ends: Mapping[int, int]) -> None:
+        """Take the ends of the logs, as looked up just now."""
+        self._ends = dict(ends)
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether the ends were looked up."""
+        return self._ends is not None
+
+    @property
+    def uncounted(self) -> OffsetSpan | None:
+        """Offsets of which nobody knows how many hold a record, where too many may; None: there are none."""
+        ends = self._ends or {}
+        if sum(end - self._first(part) for part, end in ends.items()) <= self._late.most:
+            return None
+        spans = (
+            OffsetSpan(part, max(self._first(part), self._counted.get(part, 0)), end)
+            for part, end in ends.items()
+        )
+        return next((span for span in spans if span.first < span.end), None)
+
+    def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
+        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
+        self._waiting.setdefault(partition, deque()).extend(offsets)
+        self._counted[partition] = end
+
+    def pass_over(self, position: DataPosition) -> tuple[DataPosition, int]:
+        """Return where a slot that could begin at `position` does, and how many records are newly passed."""
+        self.begin(dict(position))
+        for part, offsets in self._waiting.items():
+            while offsets and offsets[0] < self._first(part):
+                offsets.popleft()
+        skips = self._skips()
+        begins, newly_passed = dict(position), 0
+        for part, count in skips.items():
+            offsets = self._waiting[part]
+            if count:
+                begins[part] = offsets[count] if count < len(offsets) else self._counted[part]
+                before = self._passed.get(part, 0)
+                newly_passed += sum(
+                    offset >= before for offset, _ in zip(offsets, range(count), strict=False)
+                )
+                self._passed[part] = max(begins[part], before)
+        return tuple(sorted(begins.items())), newly_passed
+
+    def _first(self, partition: int) -> int:
+        return self._firsts.get(partition, 0)
+
+    def _skips(self) -> dict[int, int]:
+        """Return how many of the records that wait in each partition a slot begins beyond."""
+        waiting = {part: len(offsets) for part, offsets in self._waiting.items()}
+        return shares(waiting, self._late.begin(0, sum(waiting.values())))

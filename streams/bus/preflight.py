@@ -78,15 +78,15 @@ def preflight(
     several: Collection[str] = (),
     user: str | None = None,
     specs: Iterable[TopicSpec] = (),
-    uncompacted: Collection[str] = (),
+    *,
+    existing: bool = False,
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
     than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
     must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
-    with all failures, Unreachable. `uncompacted`: topics of records, from which a later record must remove
-    none; looked at likewise.
+    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -99,14 +99,14 @@ def preflight(
     described_topics: set[str] = set()
     for topic, future in described.items():
         try:
-            description = _answer(future, topic)
+            description = answer(future, topic)
         except Unreachable:
             raise
         except Denied:  # whether it is there or not: Kafka tells neither
             denied += _lacking(topic, set(), access)
             continue
         except BusError as error:
-            wrong.append(str(error))
+            wrong.append(f"{topic}: there is no such topic" if existing else str(error))
             unknown += isinstance(error, UnknownTopic)
             continue
         counts[topic] = len(description.partitions)
@@ -117,10 +117,10 @@ def preflight(
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
     wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
-    wrong += _compacted(client, [topic for topic in uncompacted if topic in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
-        denied[-1] = f"{denied[-1]} ({given_by(user)})"
+        giver = "whoever has the topic gives Describe and Read on it" if existing else given_by(user)
+        denied[-1] = f"{denied[-1]} ({giver})"
     if wrong or denied:
         lines = [f"{broker.servers}: {line}" for line in (*wrong, *denied)]
         raise PreflightFailed(lines, missing=unknown == len(lines))
@@ -144,7 +144,7 @@ def _group_failures(client: AdminClient, groups: Sequence[str]) -> list[str]:
     wrong = []
     for group in groups:
         try:
-            allowed = _allowed(_answer(answers[group], f"group {group}"))
+            allowed = _allowed(answer(answers[group], f"group {group}"))
         except Denied:
             allowed = set()
         wrong += [] if "READ" in allowed else [lacking(f"group {group}", "commit offsets")]
@@ -159,30 +159,14 @@ def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in specs_by_name]
     wrong = []
     for resource, future in client.describe_configs(resources, request_timeout=PATIENCE).items():
-        configs = {key: entry.value for key, entry in _answer(future, resource.name).items()}
+        configs = {key: entry.value for key, entry in answer(future, resource.name).items()}
         lines = specs_by_name[resource.name].unbounded(configs)
         wrong += [f"{resource.name}: {line}: run mirrormesh provision" for line in lines]
     return wrong
 
 
-def _compacted(client: AdminClient, topics: Sequence[str]) -> list[str]:
-    """Return a line for each of these topics that is compacted."""
-    if not topics:
-        return []
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-    answers = client.describe_configs(resources, request_timeout=PATIENCE).items()
-    policies = {
-        resource.name: _answer(future, resource.name)["cleanup.policy"].value for resource, future in answers
-    }
-    text = "must be delete, as a later record with its key would remove one that is not read yet"
-    return [
-        f"{topic}: cleanup.policy is {policy}: {text}"
-        for topic, policy in policies.items()
-        if "compact" in policy
-    ]
-
-
-def _answer(future: "Future[Any]", subject: str) -> Any:
+def answer(future: "Future[Any]", subject: str) -> Any:
+    """Return what the broker has answered on a topic or group. Raises BusError."""
     try:
         return future.result()
     except KafkaException as error:

@@ -171,8 +171,8 @@ def _is_fenced(answer: dict[str, Any]) -> bool:
 def differences(spec: TopicSpec, topic: TopicDescription, *, partitioned: bool) -> list[str]:
     """Return how an existing topic differs from its spec; more room than specified is no difference.
 
-    For the party's own stream only differences that change the data count: compaction, and partitions unless
-    it may be `partitioned`.
+    For the party's own stream only differences that change the data count: compaction, whose times records
+    have, and partitions unless it may be `partitioned`.
     """
     lines = []
     if topic.partitions != 1 and not (spec.owned and partitioned):
@@ -181,9 +181,12 @@ def differences(spec: TopicSpec, topic: TopicDescription, *, partitioned: bool) 
         right, words = _RULES[key]
         if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it
             right, words = str.__eq__, "{}"
-        if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], value):
+        if (not spec.owned or key in _DECISIVE) and not right(topic.configs[key], value):
             lines.append(f"{key} is {topic.configs[key]}: must be {words.format(value)}")
     return lines
+
+
+_DECISIVE = {"cleanup.policy", "message.timestamp.type"}
 
 
 def _at_least(value: str, wanted: str) -> bool:

@@ -37,7 +37,8 @@ class TopicSpec:
     `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever. `shared`:
     others write it or read it, so no record may grow in those who read it. A few bytes of a compressed record
     may be hundreds of MiB: the broker has to inflate it, and to refuse what is then above the limit. `timed`:
-    its records have the broker's time, as nobody else's is the same for all.
+    its records have the broker's time, as nobody else's is the same for all. `dated`: they have their
+    own, which slots by time go by.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TopicSpec:
     compacted: bool = False
     shared: bool = False
     timed: bool = False
+    dated: bool = False
 
     @property
     def largest(self) -> int:
@@ -63,14 +65,19 @@ class TopicSpec:
     @property
     def configs(self) -> dict[str, str]:
         """The topic's settings for Kafka."""
-        return self.bounds | {
-            # compaction would lose releases, and with them rounds; deletion would lose spends
-            "cleanup.policy": "compact" if self.compacted else "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1" if self.compacted else str(self.retention_bytes),
-            "segment.bytes": str(self.segment_bytes),
-            "max.message.bytes": str(self.max_message_bytes),
-        }
+        dated = {"message.timestamp.type": "CreateTime"} if self.dated else {}
+        return (
+            self.bounds
+            | dated
+            | {
+                # compaction would lose releases, and with them rounds; deletion would lose spends
+                "cleanup.policy": "compact" if self.compacted else "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1" if self.compacted else str(self.retention_bytes),
+                "segment.bytes": str(self.segment_bytes),
+                "max.message.bytes": str(self.max_message_bytes),
+            }
+        )
 
     @property
     def bounds(self) -> dict[str, str]:
@@ -153,7 +160,7 @@ def data_specs(mesh: MeshSettings, node: str, source: str | None = None) -> tupl
     record = LONGEST_LINE + OVERHEAD
     decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
-        *((records_spec(topics),) if topics.source is None else ()),
+        *((records_spec(topics, dated=mesh.slots.by == "time"),) if topics.source is None else ()),
         letters_spec(topics.dead_letters, "data-deadletter", record),
         TopicSpec(
             topics.predictions, "predictions", max(retained_rounds * mesh.slots.size * OVERHEAD, 16 * MIB)
@@ -170,9 +177,9 @@ def spends_spec(topics: DataTopics) -> TopicSpec:
     return TopicSpec(topics.spends, "spends", MIB, compacted=True)
 
 
-def records_spec(topics: DataTopics) -> TopicSpec:
+def records_spec(topics: DataTopics, *, dated: bool = False) -> TopicSpec:
     """Return the topic of the records of a node, or of an owner."""
-    return TopicSpec(topics.records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True)
+    return TopicSpec(topics.records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True, dated=dated)
 
 
 def letters_spec(name: str, kind: str, limit: int, *, shared: bool = False) -> TopicSpec:

@@ -28,7 +28,7 @@ from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.detection import proposals
 from streams.records.faults import NO_TIME, Fault, FaultCounts
-from streams.records.lint import findings
+from streams.records.lint import findings, topic_lines
 from streams.records.observed import has_truth, truth
 from streams.records.record import Decoder
 from streams.records.sources import decoder, open_source, records_to_score
@@ -67,6 +67,9 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
     Also held-out records that a node learns from, a slot larger than the file, and a graph that is not
     connected over the horizon. With more than five files it looks at fewer records of each.
 
+    Of a topic that others made it looks at the settings and the first 1,000 messages, where its broker
+    answers: whether it is there and may be read, how many messages hold records, how many share their key.
+
     Each owner's set in a collaboration is looked at whole: it must hold its public number of records, and
     none that cannot be read.
 
@@ -79,17 +82,18 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
 
 def check_nodes(file: MeshFile, *, last: bool) -> None:
     """Check what a mesh's file names."""
-    wrong = faulty_loss(file) + unreadable(file)
+    topics = topic_lines(file)
+    wrong = faulty_loss(file) + unreadable(file) + topics.wrong
     if wrong:
         raise MeshFileError([*wrong, *proposals(file)])
-    odd = findings(file)
+    odd = findings(file) + topics.odd
     last_lines = [last_slot(file)] if last else []
     typer.echo(f"{file.path}: right")
     if file.unallowed:
         typer.echo(left_out(file))
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
-    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *last_lines]
+    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *topics.looked_at, *last_lines]
     for line in [*lines, *([] if ended is None else [ended])]:
         typer.echo(line)
     for line in odd:

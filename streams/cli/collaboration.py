@@ -240,12 +240,16 @@ LINES = 10.0
 """Seconds between two lines of `watch`."""
 
 
-def watch(file: CollaborationFile, console: Console, stopped: Asked, *, once: bool, plain: bool) -> None:
+def watch(
+    file: CollaborationFile, console: Console, stopped: Asked, *, once: bool, plain: bool, owner: bool
+) -> None:
     """Print a table, or a line every ten seconds until asked to stop, or the learner is done.
 
-    Raises BusError.
+    Raises BusError, UsageError.
     """
     del plain
+    if owner:
+        raise UsageError("--owner is for a mesh of nodes: an owner's set is read whole, or not at all")
     if once:
         reach(file.mesh_broker)
         parties = look(file)

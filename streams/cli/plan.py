@@ -48,7 +48,11 @@ def plan_nodes(file: MeshFile, rounds: int | None, *, estimated: bool) -> None:
     console = Console(highlight=False)
     say_facts(
         console,
-        [*facts(file, rounds, time.time()), *(() if expected is None else in_words(file, expected, rounds))],
+        [
+            *facts(file, rounds, time.time()),
+            *(("warning", line) for line in file.resolved.cautions),
+            *(() if expected is None else in_words(file, expected, rounds)),
+        ],
     )
 
 

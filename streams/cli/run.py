@@ -154,6 +154,8 @@ def run_nodes(
     fresh = not any(node.journal.records() for node in local.mesh.nodes.values())
     console = Console(highlight=False, quiet=quiet)
     say_promises(console, file, reuses(spends, file))
+    for line in file.resolved.cautions:
+        say(console, f"Warning: {line}", "bold yellow")
     interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
     if spends is not None:
         spends.end(local.recorder)

@@ -12,7 +12,7 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
 from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption
-from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.errors import UsageError, naming, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.runtime.process import Stop
@@ -158,7 +158,8 @@ def run_here(options: Options, work: Callable[[Console, Stop], UpEnd]) -> None:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
-            end = work(Console(highlight=False), stop)
+            with naming(options.state):  # where nothing nearer is named
+                end = work(Console(highlight=False), stop)
         except Differs as error:
             _leave(*error.lines)
         except (BusError, BrokerError) as error:

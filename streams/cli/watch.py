@@ -8,6 +8,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -17,12 +18,14 @@ from rich.live import Live
 from streams.bus.bus import BusError
 from streams.bus.logs import reach
 from streams.cli.command_line import MeshArgument
+from streams.live.data.letters import unread_records
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.runtime.process import Asked, Stop
 from streams.status.mesh_status import StatusTracker
 from streams.status.status_poller import StatusPoller, TopicPoller
 from streams.terminal.live_views import explained, mesh_line, mesh_picture, nodes
+from streams.terminal.malformed import unread_line
 from streams.terminal.report import say
 
 # Runs `mirrormesh watch`: one thread asks the broker, the main thread draws and takes keys.
@@ -31,9 +34,32 @@ PERIOD = 0.5
 """Seconds between two pictures."""
 LINES = 10.0
 """Seconds between two lines without a terminal."""
+LETTERS = 5.0
+"""Seconds between two looks at the letters for the owner."""
 
 
-def show_once(file: MeshFile, console: Console) -> None:
+class OwnerLine:
+    """What the nodes here could not read, as their letters tell their owner, looked up now and then."""
+
+    def __init__(self, file: MeshFile, stopped: Asked) -> None:
+        self._file, self._stopped = file, stopped
+        self.text = ""
+
+    def look(self) -> None:
+        """Look it up once."""
+        self.text = unread_line(unread_records(self._file))
+
+    def start(self) -> None:
+        """Look it up until asked to stop, in a thread of its own: a broker may take its time."""
+        Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        while not self._stopped.is_set():
+            self.look()
+            self._stopped.wait(LETTERS)
+
+
+def show_once(file: MeshFile, console: Console, owner: OwnerLine | None) -> None:
     """Print the state of the mesh once. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
     with closing(TopicPoller(file)) as topics:
@@ -43,9 +69,14 @@ def show_once(file: MeshFile, console: Console) -> None:
     status = watched.status(time.monotonic())
     say(console, f"{_title(file)}: {mesh_line(status)}")
     console.print(nodes(status, len(status.rows), console.width))
+    if owner is not None:
+        owner.look()
+        say(console, owner.text)
 
 
-def watch_mesh(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
+def watch_mesh(
+    file: MeshFile, console: Console, stopped: Asked, owner: OwnerLine | None, *, plain: bool
+) -> None:
     """Show the mesh until asked to stop.
 
     Raises MeshFileError, and BusError if waiting cannot help.
@@ -53,32 +84,40 @@ def watch_mesh(file: MeshFile, console: Console, stopped: Asked, *, plain: bool)
     with closing(TopicPoller(file)) as topics:
         poller = StatusPoller(file, topics)
         poller.start()
+        if owner is not None:
+            owner.start()
         try:
             if plain or console.is_dumb_terminal or not console.is_terminal:
-                _lines(poller, console, stopped)
+                _lines(poller, console, stopped, owner)
             else:
-                _drawn(poller, console, stopped, _title(file))
+                _drawn(poller, console, stopped, _title(file), owner)
         finally:
             poller.end()
 
 
-def _lines(poller: StatusPoller, console: Console, stopped: Asked) -> None:
+def _lines(poller: StatusPoller, console: Console, stopped: Asked, owner: OwnerLine | None) -> None:
     while not stopped.is_set():
         status = poller.status()
         if poller.asked:
             say(console, "; ".join(filter(None, (poller.trouble, mesh_line(status)))))
+            if owner is not None and owner.text:
+                say(console, owner.text)
             stopped.wait(LINES)
         else:
             stopped.wait(PERIOD / 5)
 
 
-def _drawn(poller: StatusPoller, console: Console, stopped: Asked, title: str) -> None:
+def _drawn(
+    poller: StatusPoller, console: Console, stopped: Asked, title: str, owner: OwnerLine | None
+) -> None:
     helping = False
     with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
         while not stopped.is_set():
             status = poller.status()
             size = console.height, console.width
-            now = explained(title) if helping else mesh_picture(title, poller.trouble, status, *size)
+            unread = "" if owner is None else owner.text
+            picture = mesh_picture(title, poller.trouble, status, *size, owner=unread)
+            now = explained(title) if helping else picture
             live.update(now, refresh=True)
             key = pressed(PERIOD)
             if key in {"q", "Q"}:
@@ -131,6 +170,9 @@ def watch(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print one table and exit.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")] = False,
+    owner: Annotated[
+        bool, typer.Option("--owner", help="For their owner: also what the nodes here could not read.")
+    ] = False,
 ) -> None:
     """Watch a mesh that runs on a broker.
 
@@ -138,6 +180,9 @@ def watch(
     Reads plans and heartbeats on the mesh broker, and counts dead letters; writes nothing. On a terminal it
     draws one screen: h or ? for help, q or Ctrl-C to quit. Elsewhere it prints a line every 10 s. So it does
     for a collaboration, until it is over.
+
+    With --owner it also shows how many records the nodes whose own part is here could not read, and why, from
+    the letters on their own broker.
 
     \b
     Examples:
@@ -147,7 +192,7 @@ def watch(
     file, console = load_any(mesh), Console(highlight=False)
     with Stop() as stop:
         try:
-            serve("watch", file, console, stop.asked, once=once, plain=plain)
+            serve("watch", file, console, stop.asked, once=once, plain=plain, owner=owner)
         except BusError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
@@ -155,9 +200,12 @@ def watch(
         raise typer.Exit(stop.exit_code)
 
 
-def watch_nodes(file: MeshFile, console: Console, stopped: Asked, *, once: bool, plain: bool) -> None:
+def watch_nodes(
+    file: MeshFile, console: Console, stopped: Asked, *, once: bool, plain: bool, owner: bool
+) -> None:
     """Show a mesh of nodes."""
+    line = OwnerLine(file, stopped) if owner else None
     if once:
-        show_once(file, console)
+        show_once(file, console, line)
     else:
-        watch_mesh(file, console, stopped, plain=plain)
+        watch_mesh(file, console, stopped, line, plain=plain)

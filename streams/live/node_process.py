@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from nodes.machine.slots import TimeSlots
 from streams.bus.bus import BusError
+from streams.bus.existing_topic import ExistingTopics
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import Outside, PreflightFailed, check_clusters, preflight
@@ -167,6 +168,9 @@ class NodeProcess:
         self._pause = FIRST_PAUSE
         self._log = logger(self._names)
         self._private = self._private_endpoint()
+        sources = [file.existing_topic(name) for name in self._names]
+        lags = {source.topic: source.lag for source in sources if source is not None}
+        self._existing = ExistingTopics(self._records, lags, self._log)
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop, until every node has ended, or one of `BEGINS_AGAIN`: then call it again.
@@ -197,6 +201,8 @@ class NodeProcess:
             host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
+            for line in self._file.resolved.cautions:
+                self._log.warning("%s", line)
             asyncio.run(
                 serve(partial(self._work, host, loop), loop.stop, partial(self._read, loop, data), stop)
             )
@@ -286,7 +292,10 @@ class NodeProcess:
         outside = preflight(self._brokers.data, access, provisioned, several=provisioned)
         if existing:
             reading = access_of_all(on_existing_topic(topics) for topics in positions if topics.source)
-            outside += preflight(self._records, reading, existing, several=existing, uncompacted=existing)
+            outside += preflight(self._records, reading, existing, several=existing, existing=True)
+            refusals = self._existing.refusals(existing)
+            if refusals:
+                raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)
         return outside
 
     def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
@@ -329,6 +338,7 @@ class NodeProcess:
             letters=self._brokers.data,
             state=options.state,
             web=options.web,
+            unfit=self._existing.unfit,
         )
         alive = liveness(loop, host, data, min(file.own(name).liveness for name in names), self._log)
         metrics = {node.name: node.metrics for node in (*self._nodes, *self._refused)}

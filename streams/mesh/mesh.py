@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +12,7 @@ from nodes.accounting.guarantee import Guarantee, Ledger, Price
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.algorithms import Algorithm
 from nodes.checks import as_text, in_range
+from nodes.dynamics import LARGEST_RADIUS
 from nodes.learner import Learner, release_bound
 from nodes.losses.losses import Loss
 from nodes.machine.slots import Slots
@@ -26,7 +27,16 @@ from nodes.privacy.unprotected import Unprotected
 from streams.codec import Expected
 from streams.codec.envelope import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
-from streams.mesh.algorithm import algorithm, constraint, loss, mirror_map, schedule, slots, step_size
+from streams.mesh.algorithm import (
+    algorithm,
+    constraint,
+    dynamics,
+    loss,
+    mirror_map,
+    schedule,
+    slots,
+    step_size,
+)
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.keys import public_bytes
@@ -44,7 +54,7 @@ from streams.mesh.settings.privacy import (
 from topology.graph import Graph
 from topology.lag import LagLimits
 from topology.scheduler import SchedulerSettings
-from topology.schedules import Schedule
+from topology.schedules import CycleSchedule, FixedSchedule, Schedule, window
 from topology.slot_clock import SlotClock
 
 # Makes a node's mechanism, guarantee, ledger and price from its settings.
@@ -194,6 +204,11 @@ class Mesh:
     def price(self, name: str) -> Price:
         """Return the price of one node's releases."""
         return self.node(name).price
+
+    @property
+    def cautions(self) -> list[str]:
+        """A line for each setting that is valid but probably unintended."""
+        return [*_unconnected(self), *_growing(self)]
 
     @cached_property
     def topics(self) -> MeshTopics:
@@ -385,3 +400,26 @@ def why_for_ever(mesh: MeshSettings) -> str:
         if getattr(mesh, key) is None:
             return f"{key} is none"
     return "slots.timeout is none"
+
+
+# Settings that are valid but probably unintended, by themselves. Every command says them, also one whose
+# output may say nothing of records.
+
+
+def _unconnected(whole: Mesh) -> Iterator[str]:
+    """Yield a line if the graph is not connected over the horizon; switched edges: over its first rounds."""
+    schedule, horizon = whole.schedule, whole.settings.horizon
+    turns = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
+    repeats = isinstance(schedule, CycleSchedule | FixedSchedule)
+    if window(schedule, min(turns, horizon) if repeats else horizon, turns) is None:
+        over = f"{horizon} rounds, the horizon"
+        yield f"mesh.topology: not connected over {over}: what some nodes learn does not reach all others"
+
+
+def _growing(whole: Mesh) -> Iterator[str]:
+    """Yield a line if states grow geometrically under the motion model."""
+    model = dynamics(whole.settings)
+    radius = 0.0 if model is None else model.spectral_radius()
+    if radius > LARGEST_RADIUS:
+        allowed = "above 1, so states grow until the set holds them: hardly a model of anything that moves"
+        yield f"mesh.algorithm.dynamics.matrix: spectral radius {radius:.6g}: {allowed}"

@@ -242,8 +242,8 @@ def some_of(words: Sequence[str]) -> str:
 
 EACH = 1.0
 """Seconds between two letters for one reason."""
-_SUMMED = 100
-"""Reasons of a summary, the commonest first."""
+_SUMMED, _SUMMARY, _ESCAPED = 100, 48_000, 6
+"""Reasons of a summary, the commonest first, their bytes as JSON, and those of a character at most."""
 Letter = dict[str, Any]
 
 
@@ -291,7 +291,12 @@ class FaultLetters:
         with self._lock:
             if not self._counts.malformed:
                 return []
-            faults = {str(fault): count for fault, count in self._counts.faults.most_common(_SUMMED)}
+            faults, room = dict[str, int](), _SUMMARY
+            for fault, count in self._counts.faults.most_common(_SUMMED):
+                room -= _ESCAPED * len(str(fault))
+                if room < 0:
+                    break
+                faults[str(fault)] = count
             further = self._counts.malformed - sum(faults.values())
             faults |= {"others": further} if further else {}
             return [self._head | {"topic": self._topic, "read": self._counts.records, "faults": faults}]

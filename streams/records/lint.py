@@ -1,31 +1,38 @@
-"""Finds settings that are valid but probably unintended, by the graph and the first records of the files."""
+"""Finds settings that are valid but probably unintended, by the graph and the first records of sources."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Any
 
-from nodes.dynamics import LARGEST_RADIUS
 from nodes.machine.slots import TimeSlots
-from streams.mesh.algorithm import dynamics
+from streams.bus.bus import BusError, Denied, Unreachable
+from streams.bus.existing_topic import NoPartition, Sample, judgements, sample
+from streams.bus.logs import reach
+from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.rights import on_existing_topic
 from streams.mesh.compatibility import by_time
+from streams.mesh.errors import meant
 from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import TakeSettings
-from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import Unit
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.detection import proposal
-from streams.records.faults import Fault, FaultCounts, some_of
+from streams.records.faults import Fault, FaultCounts, NotARecord, some_of
+from streams.records.messages import Messages
 from streams.records.notation import FILE
+from streams.records.record import WholeMessage
 from streams.records.shared_records import shared_records
-from streams.records.sources import opened_records
+from streams.records.sources import message_decoder, opened_records
 from streams.records.sparse import LibsvmDecoder, record_of
 from streams.records.times import A_SECOND
-from topology.schedules import CycleSchedule, FixedSchedule, window
 
 # Looks at the first records of a mesh file's files, and says what is allowed there but hardly meant.
 #
@@ -210,7 +217,7 @@ def _looked_at(count: int, path: str | None, *, whole: bool) -> str:
 
 def findings(file: MeshFile) -> list[str]:
     """Return a line for each oddity. Raises MeshFileError for all files that cannot be read so far."""
-    lines, wrong = [*_unconnected(file), *_growing(file), *_tested_on_learnt(file)], list[str]()
+    lines, wrong = [*file.resolved.cautions, *_tested_on_learnt(file)], list[str]()
     files = data_files(file)
     for data_file in files:
         try:
@@ -222,25 +229,6 @@ def findings(file: MeshFile) -> list[str]:
     return lines
 
 
-def _unconnected(file: MeshFile) -> Iterator[str]:
-    """Yield a line if the graph is not connected over the horizon; switched edges: over its first rounds."""
-    schedule, horizon = file.resolved.schedule, file.mesh.horizon
-    turns = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
-    repeats = isinstance(schedule, CycleSchedule | FixedSchedule)
-    if window(schedule, min(turns, horizon) if repeats else horizon, turns) is None:
-        over = f"{horizon} rounds, the horizon"
-        yield f"mesh.topology: not connected over {over}: what some nodes learn does not reach all others"
-
-
-def _growing(file: MeshFile) -> Iterator[str]:
-    """Yield a line if states grow geometrically under the motion model."""
-    model = dynamics(file.mesh)
-    radius = 0.0 if model is None else model.spectral_radius()
-    if radius > LARGEST_RADIUS:
-        allowed = "above 1, so states grow until the set holds them: hardly a model of anything that moves"
-        yield f"mesh.algorithm.dynamics.matrix: spectral radius {radius:.6g}: {allowed}"
-
-
 def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
     if file.held_out is None:
         return
@@ -250,3 +238,165 @@ def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
     if names:
         learn = f"{some_of(names)} {'learns' if len(names) == 1 else 'learn'}"
         yield f"held_out: may hold records that {learn} from (one file, or equal ones): scores look too good"
+
+
+# What `check` says of topics that others made: of their settings, and of their first messages. Names of
+# fields are shown where most messages have them.
+
+MOST_MESSAGES = 1_000
+"""The most messages of a topic that are looked at."""
+
+
+@dataclass
+class TopicLines:
+    """Lines on topics: mistakes in the mesh file, what is hardly meant, and what was looked at."""
+
+    wrong: list[str] = field(default_factory=list)
+    odd: list[str] = field(default_factory=list)
+    looked_at: list[str] = field(default_factory=list)
+
+
+def topic_lines(file: MeshFile) -> TopicLines:
+    """Look at the topics that nodes here read, where their brokers are named and answer."""
+    lines, silent = TopicLines(), dict[BrokerSettings, str]()
+    for name in file.nodes:
+        settings = file.existing_topic(name)
+        broker = None if settings is None else _broker(file, name)
+        if settings is None or broker is None:
+            continue
+        try:
+            if broker not in silent:
+                _look(file, name, settings, broker, lines)
+        except Unreachable as error:
+            silent[broker] = str(error)
+        except MeshFileError as error:
+            lines.wrong += error.lines
+        except BusError as error:
+            lines.wrong += file.refuse(("nodes", name, "source", "topic"), str(error), settings.topic).lines
+        if broker in silent:
+            lines.looked_at.append(f"{settings.topic} was not looked at: {silent[broker]}")
+    return lines
+
+
+def _broker(file: MeshFile, name: str) -> BrokerSettings | None:
+    try:
+        return file.records_broker(name)
+    except MeshFileError:  # a file that names no broker is right too
+        return None
+
+
+def _look(
+    file: MeshFile, name: str, settings: TopicSettings, broker: BrokerSettings, lines: TopicLines
+) -> None:
+    """Look at one topic. Raises MeshFileError for what stands in the way of looking further, BusError."""
+    place, topic = ("nodes", name, "source"), settings.topic
+    try:
+        reach(broker)
+        preflight(broker, on_existing_topic(file.data_topics(name)), {}, several=(topic,), existing=True)
+    except Denied as error:
+        raise file.refuse((*place, "broker"), str(error), broker.servers) from None
+    except PreflightFailed as error:
+        reasons = [
+            line.removeprefix(f"{broker.servers}: ").removeprefix(f"{topic}: ") for line in error.lines
+        ]
+        raise file.refuse((*place, "topic"), f"{broker.servers}: {'; '.join(reasons)}", topic) from None
+    judgement = judgements(broker, {topic: settings.lag})[topic]
+    key, value = (
+        ("topic", topic) if settings.lag is None else ("lag", settings.model_dump(mode="json")["lag"])
+    )
+    for refusal in judgement.refusals:
+        lines.wrong += file.refuse((*place, key), refusal, value).lines
+    lines.odd += [f"{'.'.join(place)}.topic: {topic}: {caution}" for caution in judgement.cautions]
+    try:
+        first = sample(broker, topic, settings.partitions, MOST_MESSAGES)
+    except NoPartition as error:
+        raise file.refuse((*place, "partitions"), str(error), list(settings.partitions or ())) from None
+    message_lines(file, name, settings, first, lines)
+
+
+def message_lines(
+    file: MeshFile, name: str, settings: TopicSettings, first: Sample, lines: TopicLines
+) -> None:
+    """Add the lines on a topic's first messages."""
+    place, messages = ("nodes", name, "source"), Messages(settings)
+    values = [
+        WholeMessage.of(_bytes(message.value()), _bytes(message.key()), _headers(message.headers()))
+        for message in first.messages
+    ]
+    lines.wrong += _unknown_fields(file, name, settings, messages, values)
+    decoder, counts = message_decoder(file, settings), FaultCounts()
+    reasons, keys = Counter[NotARecord](), Counter[bytes]()
+    for value in values:
+        reason = decoder.no_record(value)
+        if reason is not None:
+            reasons[reason] += 1
+            continue
+        counts.add(decoder.fault(value) if decoder.decode(value) is None else _untimed(file, decoder, value))
+        if value.key is not None:
+            keys[value.key] += 1
+    parts = f"{first.partitions:,} partition{'' if first.partitions == 1 else 's'}"
+    lines.looked_at.append(f"{settings.topic}: {parts}; {_held(len(values), counts.records, reasons)}")
+    records = f"the first {counts.records:,} record{'' if counts.records == 1 else 's'}"
+    if counts.records and counts.malformed == counts.records and not lines.wrong:
+        lines.wrong += file.refuse((*place, "schema"), f"fits none of {records}: {counts}").lines
+    elif counts.notable:
+        are = "is" if counts.malformed == 1 else "are"
+        lines.odd.append(f"{'.'.join(place)}: {counts.malformed:,} of {records} {are} malformed: {counts}")
+    lines.odd += _keyless(file, name, settings, first)
+    shared, most = sum(count for count in keys.values() if count > 1), max(keys.values(), default=0)
+    if shared:
+        cost = f"up to {most:,} a key: what is in {most:,} records is protected at {most:,} epsilon"
+        lines.looked_at.append(
+            f"{settings.topic}: {shared:,} of {records} share their key with another, {cost}"
+        )
+
+
+def _unknown_fields(
+    file: MeshFile, name: str, settings: TopicSettings, messages: Messages, values: Sequence[bytes]
+) -> list[str]:
+    """Return a line for each path of `where` at which no message has a field."""
+    readable = [fields for fields in map(messages.fields, values) if fields is not None]
+    lines = list[str]()
+    for path, words in (settings.where or {}).items() if readable else ():
+        if not any(messages.has(fields, path) for fields in readable):
+            parent, _, last = path.rpartition(".")
+            names = Counter(name for fields in readable for name in messages.names(fields, parent))
+            usual = [name for name, count in names.items() if 2 * count > len(readable)]
+            within = f"{parent} has" if parent else "they have"
+            text = f"no field of the first {len(readable):,} messages"
+            text += f": {within} {some_of(usual)}{meant(usual, last)}" if usual else ""
+            lines += file.refuse(("nodes", name, "source", "where", path), text, list(words)).lines
+    return lines
+
+
+def _keyless(file: MeshFile, name: str, settings: TopicSettings, first: Sample) -> Iterator[str]:
+    """Yield a line if producers may have chosen partitions by bytes, and that moves other records."""
+    keyless = sum(message.key() is None for message in first.messages)
+    if not keyless or first.partitions == 1 or (by_time(file.mesh) and settings.partitions is None):
+        return
+    have = "has" if keyless == 1 else "have"
+    counted = f"{keyless:,} of the first {len(first.messages):,} messages {have} no key"
+    harm = "so that producers may choose partitions by bytes, and one record's size may move others"
+    yield f"nodes.{name}.source.topic: {counted}, {harm}: give records a key, or use one partition"
+
+
+def _untimed(file: MeshFile, decoder: SchemaDecoder, value: bytes) -> Fault | None:
+    return decoder.time_fault(value) if by_time(file.mesh) and decoder.timed else None
+
+
+def _held(messages: int, records: int, reasons: Mapping[NotARecord, int]) -> str:
+    """Return what the first messages are, in counts."""
+    if not messages:
+        return "no message yet"
+    excluded = [f"{count:,} {reason.value}" for reason, count in reasons.items()]
+    return ", ".join([f"of the first {messages:,} messages {records:,} hold a record", *excluded])
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
+    """Return a message's headers, which the client has as a list or a mapping, or not at all."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return [(str(name), _bytes(content)) for name, content in pairs]

@@ -78,10 +78,11 @@ class Messages:
             encoding = "utf-8-sig" if dialect is None else message_encoding(dialect)
             self._split = CsvFields(settings.columns, dialect, encoding)
         self.notation = self._split.notation
+        self._last: tuple[bytes | None, Mapping[str, object] | None] = None, None
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
         """Return the record's fields; those that are elsewhere in the message under their columns' names."""
-        fields = self._split(message) if self._may_pass(message) else None
+        fields = self._fields_of(message) if self._may_pass(message) else None
         if fields is None or not self._passes(fields):
             return None
         record = fields if self._value is None else field_at(fields, self._value)
@@ -106,7 +107,7 @@ class Messages:
 
     def fault(self, message: bytes, columns: Sequence[str]) -> Fault:
         """Return why a message gives no fields."""
-        fields = self._split(message)
+        fields = self._fields_of(message)
         if fields is None:
             return self._split.fault(message, columns)
         if not (self._may_pass(message) and self._passes(fields)):
@@ -121,11 +122,37 @@ class Messages:
             return NotARecord.LEFT_OUT
         if not self._where:
             return None
-        fields = self._split(message)
+        fields = self._fields_of(message)
         return NotARecord.LEFT_OUT if fields is not None and not self._passes(fields) else None
+
+    def _fields_of(self, message: bytes) -> Mapping[str, object] | None:
+        """Return a message's fields, parsed once: its kind, its time and its record are asked for in turn."""
+        last, fields = self._last  # one look, as threads share this
+        if last is not message:
+            fields = self._split(message)
+            self._last = message, fields
+        return fields
 
     def _may_pass(self, message: bytes) -> bool:
         return all(word(_header(message, name)) in words for name, words in self._headers.items())
+
+    def fields(self, message: bytes) -> Mapping[str, object] | None:
+        """Return the fields of a whole message; None if it cannot be read."""
+        try:
+            return self._fields_of(message)
+        except Exception:  # noqa: BLE001 # as `TotalDecoder`: the exception may show it
+            return None
+
+    @staticmethod
+    def has(fields: Mapping[str, object], path: str) -> bool:
+        """Return whether a message has a field at a path."""
+        return field_at(fields, path) is not _NOTHING
+
+    @staticmethod
+    def names(fields: Mapping[str, object], path: str) -> list[str]:
+        """Return the names of the fields within that at a path; "": of the message."""
+        within = field_at(fields, path) if path else fields
+        return list(within) if isinstance(within, Mapping) else []
 
     def _passes(self, fields: Mapping[str, object]) -> bool:
         return all(word(field_at(fields, path)) in words for path, words in self._where.items())

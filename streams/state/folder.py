@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
+from streams.mesh.errors import naming
+
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -157,7 +159,8 @@ def write_private(path: Path, text: Callable[[Path], str]) -> None:
     """Write `text(the new file)`, mode 0600; durable when this returns. Raises OSError."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)  # its mode may differ
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with naming(path), os.fdopen(descriptor, "w") as file:
         file.write(text(new))
         file.flush()
         os.fsync(file.fileno())

@@ -49,15 +49,19 @@ def mesh_line(status: MeshStatus) -> str:
 
 
 def mesh_picture(
-    title: str, trouble: str, status: MeshStatus, height: int, width: int = 80
+    title: str, trouble: str, status: MeshStatus, height: int, width: int = 80, *, owner: str = ""
 ) -> RenderableType:
-    """Return the state of the mesh in `height` lines of `width` columns; `trouble`: why it may be old.
+    """Return the state of the mesh in `height` lines of `width` columns.
+
+    `trouble`: why it may be old. `owner`: a line for the owner of nodes.
 
     Unusual states are shown even of nodes without a line.
     """
     head = [_one_line("   ".join(_facts(status)), "bold")]
     if trouble:
         head.append(_one_line(trouble, "bold red"))
+    if owner:
+        head.append(_one_line(owner, "bold yellow"))
     room = max(0, height - len(head) - 3)  # without the title and two lines of headings
     if room >= len(status.rows):
         return Group(_title(title), *head, nodes(status, len(status.rows), width))

@@ -31,6 +31,13 @@ def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
     return f"{HEAD}{'; '.join(parts)}." if parts else None
 
 
+def unread_line(counts: Mapping[str, FaultCounts]) -> str:
+    """Return a line for the owner on each node that could not read records, the worst first."""
+    worst = sorted(counts, key=lambda name: -counts[name].share)
+    parts = [f"{name} {_said(counts[name])}" for name in worst if counts[name].malformed]
+    return f"{HEAD}{'; '.join(parts) or 'none that a node here has told of'}."
+
+
 def failures_line(failures: Mapping[str, Mapping[str, int]]) -> str | None:
     """Return a line on the nodes whose own loss has failed, with the calls by kind; None: there are none."""
     names = [name for name, kinds in failures.items() if kinds]

@@ -5,11 +5,11 @@ import time
 from typing import NamedTuple
 
 import pytest
+from aiokafka.errors import CorruptRecordException
 
 from nodes.machine.slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.provision import provision
-from streams.live.data import around
 from streams.live.data.pinned import PinnedThread
 from streams.mesh.file import load
 from tests.support.brokers.damage import ATTRIBUTES, RECORDS, damage
@@ -130,7 +130,7 @@ def test_a_fetch_that_fails_in_transit_makes_no_record_malformed(broker, tmp_pat
     async def fails_once(self, *arguments):
         if not failed and self.consumer.flow_active:
             failed.append(await read(self, *arguments))
-            raise around.CorruptRecordException("Invalid CRC")
+            raise CorruptRecordException("Invalid CRC")
         return await read(self, *arguments)
 
     monkeypatch.setattr(PinnedThread.__mro__[1], "_fetch_records", fails_once)

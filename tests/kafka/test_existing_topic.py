@@ -7,7 +7,14 @@ from collections import defaultdict
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from streams.live.data import streams
 from streams.state.journal_file import JournalReader
@@ -225,19 +232,57 @@ def test_partitions_that_are_added_are_read_from_their_first_record(tmp_path, ne
         assert "has got further partitions" in mesh.processes[reader(mesh)].log
 
 
+COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"}
+
+
+def test_a_compacted_topic_that_spares_what_waits_is_read_until_its_settings_change(
+    tmp_path, broker, topic, monkeypatch
+):
+    """Two hours are spared, and the owner says one; then the topic's owner takes that back."""
+    monkeypatch.setattr(streams, "GROWN", 0.5)
+    create(broker.address, f"{topic}.compacted", 1, **COMPACTED | {"retention.bytes": "1000000"})
+    produce(broker.address, f"{topic}.compacted", [message(k) for k in range(SIZE * 4)], 1)
+    own = {"topic": f"{topic}.compacted", "lag": "1h"}
+    path = prepared(tmp_path, broker, topic, [message(k) for k in range(SIZE * 4)], own=own, rounds=9)
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        mesh.nodes()
+        wait_until(lambda: stepped(mesh)[0] >= 4)
+        node = mesh.processes[reader(mesh)]
+        assert "retention.bytes is 1000000: the sizes of other records decide" in node.log
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        change = ConfigEntry("min.compaction.lag.ms", "60000", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC, f"{topic}.compacted", incremental_configs=[change]
+        )
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(PATIENCE)
+        assert node.ends() == 1
+        assert "min.compaction.lag.ms is 60000: must be at least 3600000 (1h, source.lag)" in node.log
+        assert node.log.count("the sizes of other records decide") == 1
+        assert "Traceback" not in node.log
+
+
 @pytest.mark.parametrize(
     ("own", "line"),
     [
         ({"partitions": [0, 7]}, "has no partition 7: partitions must be among 0 to 2"),
         ({"topic": "{}.missing"}, ".missing"),
-        ({"topic": "{}.compacted"}, ".compacted: cleanup.policy is compact: must be delete"),
+        (
+            {"topic": "{}.compacted"},
+            "cleanup.policy is compact: must be delete, or needs source.lag",
+        ),
+        (
+            {"topic": "{}.compacted", "lag": "3h"},
+            "lag.ms is 7200000: must be at least 10800000",
+        ),
     ],
-    ids=["partition", "topic", "compacted"],
+    ids=["partition", "topic", "compacted", "lag"],
 )
 def test_what_a_topic_lacks_is_one_line(tmp_path, broker, topic, own, line):
-    create(broker.address, f"{topic}.compacted", 1, **{"cleanup.policy": "compact"})
+    create(broker.address, f"{topic}.compacted", 1, **COMPACTED)
     if "topic" in own:
-        own = {"topic": own["topic"].format(topic)}
+        own = own | {"topic": own["topic"].format(topic)}
     path = prepared(tmp_path, broker, topic, [message(k) for k in range(9)], own=own, rounds=2)
     with LiveMesh(path) as mesh:
         node = mesh.node(reader(mesh))

@@ -1,7 +1,9 @@
 """Late policies on a real broker: a node that has fallen behind passes over records by their offsets."""
 
 import pytest
+from confluent_kafka import Producer
 
+from nodes.machine.partition_slots import shares
 from nodes.machine.slots import CountSlots, LatePolicy
 from streams.state.folder import StateFolder
 from streams.state.journal_file import JournalReader
@@ -36,6 +38,25 @@ def test_a_sample_is_taken_evenly_of_what_waits(topic, tmp_path):
         found, position = live.take(3)
         assert found == [99.0, 99.0 + 90, 99.0 + 90 + 81]
         assert position == ((0, 271),)
+
+
+def test_several_partitions_go_by_the_sum_of_their_records_markers_apart(broker, tmp_path):
+    """Of 70 records, most with a marker behind them, the newest 20 are left, by the partitions' shares."""
+    topic, parts = DataTopic(broker.address, partitions=2), {0: 20, 1: 50}
+    producer = Producer(topic.client | {"transactional.id": topic.name})
+    producer.init_transactions()
+    for part, count in parts.items():
+        for k in range(count):
+            producer.begin_transaction()
+            producer.produce(topic.name, b"%d " % (1000 * part + k), partition=part)
+            producer.commit_transaction()
+    with live_stream(topic, tmp_path, late=LatePolicy("drop-oldest", 20)) as live:
+        learnt, _ = live.take(20)
+        assert live.counts.skipped == 50
+    passed = shares(parts, 50)
+    assert sorted(learnt) == [
+        1000.0 * part + k for part, count in parts.items() for k in range(passed[part], count)
+    ]
 
 
 def position(state, name):

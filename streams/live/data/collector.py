@@ -5,15 +5,13 @@ A slot closes when its last condition is met: in `open` if enough records wait, 
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from threading import Lock
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.partition_slots import PartitionSlots
+from nodes.machine.partition_slots import Backlog, OffsetSpan, PartitionSlots
 from nodes.machine.slots import Arrival, ClosedSlot, LatePolicy, Place, Slots
 from nodes.privacy.private import Private
 from nodes.values import BoolArray, Observations
@@ -63,13 +61,9 @@ class SlotCollector:
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
-        self._late, self._faults, self._placed = late, faults, placed
+        self._faults, self._placed = faults, placed
+        self._backlog = None if late is None else Backlog(late)
         self._told: dict[int, int] = {}  # by partition, the offsets below which `faults` knows the records
-        self._end: int | None = None  # of the log, as last looked up, for `late`
-        self._first = 0  # where the open slot could begin
-        self._waiting: deque[int] = deque()  # the offsets of the records from there to `_counted`, for `late`
-        self._counted = 0
-        self._passed = 0  # the records below were passed over
         self._moved = False
         self._deadline = math.inf
         self._settled = -math.inf
@@ -87,11 +81,6 @@ class SlotCollector:
         """The offset of each partition's next record."""
         with self._lock:
             return dict(self._slots.next)
-
-    @property
-    def has_late_policy(self) -> bool:
-        """Whether something is done about records that wait, which needs their number in one partition."""
-        return self._late is not None
 
     @property
     def blocked(self) -> bool:
@@ -124,8 +113,8 @@ class SlotCollector:
             return slots is None or slots.lacks(partition) or slots.ahead(partition) < AHEAD
 
     @property
-    def uncounted(self) -> tuple[int, int] | None:
-        """The offsets between which the late policy of the unplaced slot has yet to know the records."""
+    def uncounted(self) -> OffsetSpan | None:
+        """The offsets of which the late policy of the unplaced slot has yet to know the records."""
         with self._lock:
             return self._missing() if self._unplaced else None
 
@@ -159,15 +148,18 @@ class SlotCollector:
         with self._lock:
             if positions:
                 self._slots.begin(positions)
-            self._first = max(self._first, positions.get(0, 0))
+            if self._backlog is not None:
+                self._backlog.begin(positions)
             self._counts.lost += lost
 
     def open(self, opened: OpenSlot) -> None:
         """Open the slot, in place of one still open."""
         with self._lock:
             self._opened = opened
-            self._first = max(self._first, dict(opened.position or ()).get(0, 0))
-            unknown = self._late is not None and (self._end is None or self._missing() is not None)
+            unknown = False
+            if self._backlog is not None:
+                self._backlog.begin(dict(opened.position or ()))
+                unknown = not self._backlog.has_ends or self._missing() is not None
             self._unplaced = opened.position is None or unknown
             self._deadline = self._clock() + self._timeout
             if opened.position is not None and not self._unplaced:
@@ -178,8 +170,8 @@ class SlotCollector:
     def place(self, ends: Mapping[int, int]) -> None:
         """Take the topic's ends, as looked up just now: an unplaced slot without a position starts there."""
         with self._lock:
-            if not self._unplaced or self._missing() is None:  # else a busy topic is never counted to its end
-                self._end = ends.get(0)
+            if self._backlog is not None and not (self._unplaced and self._missing()):
+                self._backlog.look(ends)
             closed = self._start(tuple(sorted(ends.items())))
             if self._slots.several is not None and not self._unplaced:
                 self._slots.several.look(ends)
@@ -194,11 +186,11 @@ class SlotCollector:
             closed = self._complete()
         self._hand_on(closed)
 
-    def count(self, offsets: Sequence[int], end: int) -> None:
-        """Take the offsets of the next uncounted records, which are all below `end`."""
+    def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
+        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
         with self._lock:
-            self._waiting.extend(offsets)
-            self._counted = end
+            if self._backlog is not None:
+                self._backlog.count(partition, offsets, end)
             closed = self._start(None)
         self._hand_on(closed)
 
@@ -274,13 +266,11 @@ class SlotCollector:
         """Return the slots by count of several partitions, if one is open."""
         return None if self._opened is None else self._slots.several
 
-    def _missing(self) -> tuple[int, int] | None:
-        """Return the offsets between which nobody knows how many records wait, and too many may."""
-        at_end = self._opened is None or self._opened.position is None  # where nothing waits
-        if at_end or self._late is None or self._end is None or self._end - self._first <= self._late.most:
+    def _missing(self) -> OffsetSpan | None:
+        """Return offsets of which nobody knows how many records wait, where too many may."""
+        if self._opened is None or self._opened.position is None:  # where nothing waits
             return None
-        counted = max(self._first, self._counted)
-        return (counted, self._end) if counted < self._end else None
+        return None if self._backlog is None else self._backlog.uncounted
 
     def _start(self, ends: DataPosition | None) -> ClosedSlot[bytes] | None:
         """Begin the unplaced slot if it is known where, without a position at `ends`; return it if full."""
@@ -295,14 +285,9 @@ class SlotCollector:
 
     def _begin(self, round: int, position: DataPosition) -> None:
         """Open the slot there, or further on if too many records wait: offsets may hold none."""
-        self._first = max(self._first, dict(position).get(0, 0))
-        while self._waiting and self._waiting[0] < self._first:
-            self._waiting.popleft()
-        passed = 0 if self._late is None else self._late.begin(0, len(self._waiting))
-        if passed:
-            position = ((0, self._waiting[passed]),)
-            self._counts.skipped += sum(offset >= self._passed for offset in islice(self._waiting, passed))
-            self._passed = max(self._waiting[passed], self._passed)
+        if self._backlog is not None:
+            position, passed = self._backlog.pass_over(position)
+            self._counts.skipped += passed
         read = dict(self._slots.next)
         self._slots.open(round, position)
         self._moved |= self._slots.next != read

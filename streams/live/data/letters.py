@@ -7,17 +7,19 @@ decode have those of `streams.records.faults`.
 
 import json
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.bus.bus import BusError
 from streams.bus.connection import LOGGER, producer_settings
 from streams.bus.logs import Logs
 from streams.live.data.broken import Broken
+from streams.mesh.errors import check_type, check_word, refused
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import FaultCounts, counts_of
@@ -26,8 +28,8 @@ _LARGEST = 1 << 16
 """Bytes of a letter."""
 _SILENT = logging.getLogger("mirrormesh.letters")
 _SILENT.disabled = True
-_PARTING = 1.0
-"""Seconds that the last letters have."""
+_PARTING, _CONNECTING = 1.0, 5.0
+"""Seconds that the last letters have where no broker answers, and at most: a busy one is slow to connect."""
 
 
 class DataLetters:
@@ -39,6 +41,7 @@ class DataLetters:
     def __init__(self, broker: BrokerSettings, addresses: dict[str, str]) -> None:
         self._broker, self._addresses = broker, addresses
         self._producer: Producer | None = None
+        self._is_away = False
         self._lock = Lock()
 
     def write(self, topic: str, partition: int, broken: Broken) -> None:
@@ -58,7 +61,7 @@ class DataLetters:
                 if self._producer is None:
                     self._producer = Producer(self._settings(), logger=_SILENT)
                 producer = self._producer
-            producer.produce(self._addresses[topic], value)
+            producer.produce(self._addresses[topic], value, on_delivery=self._note_delivery)
             producer.poll(0)
         except (BufferError, KafkaException):  # the records count all the same
             return False
@@ -66,24 +69,45 @@ class DataLetters:
 
     def _settings(self) -> dict[str, Any]:
         # a producer that prevents doubles asks the broker for a number first
-        return producer_settings(self._broker, _LARGEST) | {"enable.idempotence": False, "log_level": 0}
+        quiet = {"enable.idempotence": False, "log_level": 0, "error_cb": self._note_error}
+        return producer_settings(self._broker, _LARGEST) | quiet
+
+    def _note_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 # librdkafka's name
+            self._is_away = True  # until it takes a letter
+
+    def _note_delivery(self, error: KafkaError | None, _: object) -> None:
+        self._is_away = self._is_away and error is not None
 
     def close(self) -> None:
-        """Give what is on its way a moment."""
+        """Wait for what is on its way, for longer while a broker may still be connecting."""
         if self._producer is not None:
-            self._producer.flush(_PARTING)
+            until = time.monotonic() + _CONNECTING
+            while self._producer.flush(_PARTING) and not self._is_away and time.monotonic() < until:
+                pass
             self._producer.purge()
             self._producer = None
 
 
-def unread_records(file: MeshFile, names: Iterable[str]) -> dict[str, FaultCounts]:
-    """Return the counts of this run by node; without the nodes whose letters cannot be read now.
+def _names(names: Iterable[str]) -> Iterable[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise refused("names", names, "must be names of nodes, as a list")
+    return names
 
-    Their own parts must be here.
+
+def unread_records(file: MeshFile, names: Iterable[str] | None = None) -> dict[str, FaultCounts]:
+    """Return what nodes could not read in this run, by node; without those whose letters cannot be read now.
+
+    For the owner of the records alone. Own parts of the nodes must be here; `names` None: all that are.
+    Raises UsageError for a wrong argument.
     """
+    check_type("file", file, MeshFile, "must be what mirrormesh.load returns")
+    node_names = list(file.nodes) if names is None else list(_names(names))
+    for name in node_names:
+        check_word("names", name, file.nodes)
     counts: dict[str, FaultCounts] = {}
     nodes_by_broker: dict[BrokerSettings, list[str]] = {}
-    for name in names:
+    for name in node_names:
         nodes_by_broker.setdefault(file.brokers(name).data, []).append(name)
     for broker, nodes in nodes_by_broker.items():
         with closing(Logs(broker)) as logs:

@@ -18,10 +18,10 @@ from faust.transport.consumer import RecordMap
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
+from nodes.machine.partition_slots import OffsetSpan
 from streams.bus.bus import UnknownTopic
 from streams.bus.connection import LOGGER, PATIENCE
-from streams.live.data.around import may_be_stored, read_around
-from streams.live.data.broken import Broken
+from streams.live.data.broken import Broken, may_be_stored, read_around
 
 _PARTING = 0.3
 """Seconds that a broker has to end the connection in order."""
@@ -101,12 +101,12 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Return the offsets below which all records were handed on, offsets without a record included."""
         return cast("Offsets", await self.call_thread(self._read))
 
-    async def count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
-        """Return the offsets of the first partition's records from `first` on, and where to count on.
+    async def count(self, topic: str, span: OffsetSpan) -> tuple[list[int], int]:
+        """Return the offsets of a partition's records in a span, and where to count on.
 
-        One answer of the broker at a time, so it may be before `end`.
+        One answer of the broker at a time, so it may be before the span's end.
         """
-        return cast("tuple[list[int], int]", await self.call_thread(self._count, topic, first, end))
+        return cast("tuple[list[int], int]", await self.call_thread(self._count, topic, span))
 
     async def follow(self) -> None:
         """Continue at the position if it has moved ahead."""
@@ -245,14 +245,15 @@ class PinnedThread(AIOKafkaConsumerThread):
             return None
         return end if self._drained(of) and await consumer.position(of) == end else None
 
-    async def _count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
-        of, consumer = TopicPartition(topic, 0), self._ensure_consumer()
+    async def _count(self, topic: str, span: OffsetSpan) -> tuple[list[int], int]:
+        of, consumer = TopicPartition(topic, span.partition), self._ensure_consumer()
         beginning = (await asyncio.wait_for(consumer.beginning_offsets([of]), PATIENCE))[of]
-        request = read_around(consumer, {of: max(first, beginning)}, _COUNTED, lambda *_: None)
+        request = read_around(consumer, {of: max(span.first, beginning)}, _COUNTED, lambda *_: None)
         answer = (await asyncio.wait_for(request, PATIENCE)).get(of)
         if answer is None:
-            return [], first
-        return [record.offset for record in answer.records if record.offset < end], min(answer.next, end)
+            return [], span.first
+        offsets = [record.offset for record in answer.records if record.offset < span.end]
+        return offsets, min(answer.next, span.end)
 
     async def _read(self) -> Offsets:
         offsets: Offsets = {topic: {} for topic in self.places}

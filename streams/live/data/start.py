@@ -53,12 +53,8 @@ class Start:
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take the logs' first offsets and ends.
 
-        Raises OffsetOutOfRange for a position beyond an end, but for the floor, DataFailed for what several
-        partitions do not allow.
+        Raises OffsetOutOfRange for a position beyond an end, but for the floor.
         """
-        if len(spans) > 1 and self._collector.has_late_policy:
-            text = f"{self._topic} has {len(spans)} partitions: late_policy needs a topic of one, or queue"
-            raise DataFailed(text)
         positions = None if self._given is None else dict(self._given)
         offsets, missing = {}, 0
         for partition, (first, end) in spans.items():

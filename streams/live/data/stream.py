@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
+from nodes.machine.partition_slots import OffsetSpan
 from nodes.machine.slots import Arrival, LatePolicy, Place, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
@@ -140,13 +141,13 @@ class DataStream:
         self._collector.passed(offsets)
 
     @property
-    def uncounted(self) -> tuple[int, int] | None:
-        """The offsets between which a late policy has yet to know the records; None: there are none."""
+    def uncounted(self) -> OffsetSpan | None:
+        """The offsets of which a late policy has yet to know the records; None: there are none."""
         return None if self.over else self._collector.uncounted
 
-    def count(self, offsets: Sequence[int], end: int) -> None:
-        """Take the offsets of the next uncounted records, which are all below `end`."""
-        self._collector.count(offsets, end)
+    def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
+        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
+        self._collector.count(partition, offsets, end)
 
     def moved(self) -> bool:
         """Return whether a slot has begun beyond what was read, since this was last asked."""

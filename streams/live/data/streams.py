@@ -35,7 +35,7 @@ TICK = 0.02
 PERIOD = 1.0
 """Polling interval in seconds for the lag and for clocks that were set, and between signs of life."""
 GROWN = 60.0
-"""Seconds between looks at whether a topic has got further partitions."""
+"""Seconds between looks at whether a topic has got further partitions, or other settings."""
 FRESH = 3.0
 """Seconds that a fetch's answer counts as news of a log's end; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
@@ -46,7 +46,8 @@ class DataStreams:
     """Reads the topics of `streams`, all on one broker.
 
     `state` is a folder for Faust; `web`: (address, port) of its web pages. `turning` beats in the loop of
-    `serve`, and `reading` in that of the thread that reads the topics.
+    `serve`, and `reading` in that of the thread that reads the topics. `unfit` returns a line if a topic's
+    settings do not fit any more; it is asked every `GROWN` seconds, in a thread of its own.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class DataStreams:
         letters: BrokerSettings | None = None,
         state: Path,
         web: tuple[str, int] | None,
+        unfit: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._unfit = unfit
         self._broker, self._streams, self._state, self._web = broker, tuple(streams), state, web
         self._letters = letters or broker
         self._topics = {stream.topic: stream.group for stream in streams}
@@ -102,12 +105,14 @@ class DataStreams:
             await asyncio.gather(*tasks, return_exceptions=True)
             for stream in self._streams:
                 stream.lagging = None
-            await _stop(app, starting)
-            for stream in self._streams:
-                stream.sum_up()
-            app.letters.close()
-            self.turning.rest()
-            self.reading.rest()
+            try:
+                await _stop(app, starting)
+            finally:  # however the app stops, the owner is told what could not be read
+                for stream in self._streams:
+                    stream.sum_up()
+                app.letters.close()
+                self.turning.rest()
+                self.reading.rest()
         for task in ended:
             error = None if task.cancelled() else task.exception()
             if error is not None and not stopped.is_set():
@@ -131,7 +136,7 @@ class DataStreams:
                     awaited |= {stream: (now, ends[stream.topic]) for stream in due if stream not in placed}
                 for stream in self._streams:
                     if (span := stream.uncounted) is not None:
-                        stream.count(*await thread.count(stream.topic, *span))
+                        stream.count(span.partition, *await thread.count(stream.topic, span))
                 if sum(stream.moved() for stream in self._streams):  # each is asked
                     await thread.follow()
                 awaited = {stream: at for stream, at in awaited.items() if not stream.over}
@@ -176,6 +181,9 @@ class DataStreams:
                         looked, topic = time.monotonic(), await thread.grown()
                         if topic is not None:
                             raise DataCut(f"{topic}: it has got further partitions")
+                        line = await asyncio.to_thread(self._unfit)
+                        if line is not None:
+                            raise DataCut(line)
                     for topic in self._topics:
                         lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
                     if commits.is_new(first_topic, read):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from nodes.machine.slots import LatePolicy
 from streams.mesh.settings.base import (
@@ -191,6 +191,27 @@ def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Seconds of the units of a time that is long."""
+_TIME = re.compile(r"([1-9][0-9]{0,8})([dhms])")
+
+
+def _long_time(value: object) -> object:
+    """Read 7d, 36h, 90m or 45s as seconds."""
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal("must be a time with its unit, like 7d, 36h, 90m or 45s")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def spelt(seconds: float) -> str:
+    """Return a long time as a mesh file has it."""
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0 or size == 1)
+    return f"{seconds / size:g}{unit}"
+
+
+LongTime = Annotated[float, BeforeValidator(_long_time), PlainSerializer(spelt, when_used="json")]
+"""A time in seconds, written with its unit."""
 TopicName = Annotated[str, AfterValidator(_topic)]
 """The name of a topic, as Kafka allows it."""
 Conditions = Annotated[dict[FieldPath, Words], Field(min_length=1)]
@@ -234,6 +255,10 @@ class TopicSettings(Settings):
     given: each message holds a record."""
     partitions: Partitions | None = None
     """The partitions to read. Not given: all."""
+    lag: LongTime | None = None
+    """The longest time for which a record may wait until the node reads it, like `7d`: the
+    `min.compaction.lag.ms` of a compacted topic must be at least as long. Not given: such a topic is
+    refused."""
     max_record_bytes: RecordBytes = None
     """A longer message is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
+from streams.mesh.errors import naming
 from streams.mesh.settings.keys import lifetime
 from streams.tools.broker.java import BrokerMisused, deployed
 
@@ -110,7 +111,8 @@ class Folder:
     def write_identity(self, identity: BrokerIdentity) -> None:
         """Write the identity, whole or not at all; from then on the folder holds a broker."""
         new = self._identity.with_suffix(".new")
-        new.write_text(json.dumps(identity._asdict()) + "\n", "utf-8")
+        with naming(new):
+            new.write_text(json.dumps(identity._asdict()) + "\n", "utf-8")
         new.replace(self._identity)
 
     def pid(self) -> int | None:
@@ -148,7 +150,9 @@ class Folder:
             filled |= {"sasl_tls_port": identity.port + SASL_TLS, "tls_port": identity.port + TLS}
             filled |= {"certificate": self.certificate.name, "ca": self.ca.name}
         write_secret(self.settings, Template(text).substitute(filled))
-        shutil.copyfile(deployed("log4j2.yaml"), self.path / "log4j2.yaml")
+        logging_settings = self.path / "log4j2.yaml"
+        with naming(logging_settings):
+            shutil.copyfile(deployed("log4j2.yaml"), logging_settings)
 
     def password(self) -> str:
         """Return the password of `admin`."""
@@ -158,7 +162,7 @@ class Folder:
 def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+    with naming(path), os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o600)  # the file may be there, and readable for others
         file.write(text)
 
@@ -190,7 +194,8 @@ def ensure_certificates(folder: Folder) -> None:
 
         authority = trustme.CA(organization_name="mirrormesh: a broker for development")
         write_secret(folder.ca_key, authority.private_key_pem.bytes().decode())
-        folder.ca.write_bytes(authority.cert_pem.bytes())
+        with naming(folder.ca):
+            folder.ca.write_bytes(authority.cert_pem.bytes())
     if folder.certificate.exists() and lifetime(str(folder.certificate))[1] > datetime.now(UTC) + _RENEWED:
         return
     certificate, key = issued(_authority(folder), *NAMES)
@@ -218,8 +223,10 @@ def certify(folder: Path, user: str, output: Path) -> tuple[Pair, Path]:
     pair, ca = Pair(output / f"{user}.crt", output / f"{user}.key"), output / f"{_CA}.crt"
     certificate, key = issued(_authority(place), f"{user}@localhost", user=user)
     write_secret(pair.key, key)
-    pair.certificate.write_text(certificate)
-    ca.write_bytes(place.ca.read_bytes())
+    with naming(pair.certificate):
+        pair.certificate.write_text(certificate)
+    with naming(ca):
+        ca.write_bytes(place.ca.read_bytes())
     return pair, ca
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.mesh.errors import UsageError
+from streams.mesh.errors import UsageError, naming
 from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.shipped import packed
@@ -184,7 +184,8 @@ def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path)
         ],
     }
     path = folder / "prometheus.yaml"
-    path.write_text(yaml.safe_dump(settings, sort_keys=False), "utf-8")
+    with naming(path):
+        path.write_text(yaml.safe_dump(settings, sort_keys=False), "utf-8")
     words = (
         f"--config.file={path}",
         f"--storage.tsdb.path={folder / 'prometheus'}",

@@ -284,3 +284,13 @@ def test_no_process_may_more_than_it_needs():
     planning = scheduler(MeshTopics("m", "r"), "ab")
     assert set(planning.reads) == {"m.r.topology", "m.r.scheduler", "m.r.progress.a", "m.r.progress.b"}
     assert set(planning.writes) == {"m.r.topology", "m.r.scheduler"}
+
+
+@pytest.mark.parametrize(("by", "expected"), [("time", 1), ("count", 0)])
+def test_slots_by_time_go_by_the_records_own_times(tmp_path, by, expected):
+    slots = {"time": {"by": "time", "start": 0, "period": 1}, "count": {"by": "count"}}[by]
+    mesh = loaded(tmp_path, changed(slots=slots)).mesh
+    records, *_ = data_specs(mesh, "a")
+    appended = records.configs | {"message.timestamp.type": "LogAppendTime"}
+    lines = differences(records, TopicDescription(1, appended), partitioned=True)
+    assert lines == ["message.timestamp.type is LogAppendTime: must be CreateTime"] * expected

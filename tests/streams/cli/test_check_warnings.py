@@ -200,6 +200,15 @@ def test_a_graph_that_is_not_connected_over_the_horizon(checked):
     assert checked(GOOD, (ring, "{graph: ring, switching: 0.5}")) == []
 
 
+def test_what_settings_alone_tell_is_said_by_other_commands_too(call, mesh):
+    line = "mesh.topology: not connected over 32 rounds, the horizon: what some nodes learn does not reach"
+    mesh.write_text(mesh.read_text().replace("{graph: ring}", "{graph: {edges: [[a, b]]}}"))
+    for command in (["run", mesh, "--rounds", "1"], ["plan", mesh]):
+        outcome = call(*command)
+        assert " ".join(outcome.out.split()).count(line) == 1, outcome
+    assert line not in call("run", mesh, "--rounds", "1", "--quiet").out
+
+
 def test_sparse_labels(call, mesh, tmp_path):
     text = mesh.read_text().replace("loss: range", "loss: hinge")
     source = "{kind: libsvm, path: a.txt, label: {positive: 2, negative: [7, 8]}}"

@@ -124,6 +124,15 @@ def test_commands_that_read_no_record_take_it(tmp_path, capsys, command):
 
 
 @pytest.mark.parametrize(
+    ("text", "seconds"), [("7d", 604_800), ("36h", 129_600), ("90m", 5_400), ("45s", 45), ("24h", 86_400)]
+)
+def test_the_longest_lag_has_a_unit(tmp_path, text, seconds):
+    settings = mesh(tmp_path, a=source(lag=text)).own("a").source
+    assert settings.lag == seconds
+    assert settings.model_dump(mode="json")["lag"] == ("1d" if text == "24h" else text)
+
+
+@pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"topics": "x"}, 'source.topics: "x": unknown key'),
@@ -145,6 +154,9 @@ def test_commands_that_read_no_record_take_it(tmp_path, capsys, command):
         ({"where": {"": "c"}}, 'source.where: "": must be names with dots'),
         ({"partitions": "0"}, 'source.partitions: "0": must be a list'),
         ({"partitions": [0, -1]}, "source.partitions: "),
+        ({"lag": 7}, "source.lag: 7: must be a time with its unit, like 7d, 36h, 90m or 45s"),
+        ({"lag": "0d"}, 'source.lag: "0d": must be a time with its unit'),
+        ({"lag": "1.5d"}, 'source.lag: "1.5d": must be a time with its unit'),
         ({"max_record_bytes": 0}, "source.max_record_bytes: 0: must be"),
         ({"schema": {"features": {"x": "numbr"}, "label": {"column": "z"}}}, "source.schema.features.x: "),
     ],

@@ -178,3 +178,25 @@ def test_messages_of_csv_have_a_dialect():
     ):
         with pytest.raises(ValidationError, match=r"goes with format csv|a message is one record"):
             topic(**wrong)
+
+
+def test_a_message_is_parsed_once_for_its_kind_its_time_and_its_record():
+    settings = topic(**DEBEZIUM, schema=SCHEMA | {"timestamp": "at"})
+    messages = Messages(settings)
+    parsed, split = [], messages._split
+
+    def counting(message):
+        parsed.append(message)
+        return split(message)
+
+    messages._split = counting
+    reader = SchemaDecoder(settings.record, messages)
+    changes = [change(after=row(at=k, amount=k)) for k in range(3)] + [b"{"]
+    for number, message in enumerate([*changes, *reversed(changes)]):
+        assert reader.no_record(message) is None
+        time, record = reader.timestamp(message), reader.decode(message)
+        expected = min(number, 7 - number)
+        assert (time, None if record is None else record[0][0]) == (
+            (expected,) * 2 if expected < 3 else (None,) * 2
+        )
+    assert len(parsed) == 2 * len(changes) - 1  # the broken one came twice in a row

@@ -64,9 +64,10 @@ class Side:
         """Tell the log's end, and then of the records at these offsets (None: at all), few at a time."""
         self.collector.place({0: end})
         while (span := self.collector.uncounted) is not None:
-            first, behind = span[0], min(span[0] + 7, span[1])
-            some = range(first, behind)
-            self.collector.count([k for k in some if records is None or k in records], behind)
+            behind = min(span.first + 7, span.end)
+            some = range(span.first, behind)
+            offsets = [k for k in some if records is None or k in records]
+            self.collector.count(span.partition, offsets, behind)
 
     @property
     def counts(self):

@@ -12,7 +12,7 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.live.data.around import read_around
+from streams.live.data.broken import read_around
 
 OF = TopicPartition("data.a", 0)
 CRC, ATTRIBUTES, CONTROL, RECORDS = 17, 21, 32, 61

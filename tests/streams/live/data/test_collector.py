@@ -344,6 +344,17 @@ def test_a_record_that_is_too_early_when_it_is_read_changes_nothing_but_the_owne
         assert (side.counts.early, position) == (len(times) - 3, ((0, len(times)),))
 
 
+def test_a_record_without_a_time_is_in_no_slot_and_holds_nothing_up():
+    """Kafka says -1 ms where a message has no time."""
+    side = Side(lambda: TimeSlots(9, start=0.0, period=10.0, grace=0.0, horizon=4))
+    for offset, timestamp in enumerate((-0.001, 5.0, -0.001)):
+        side.collector.add([arrival(offset, timestamp)])
+    side.collector.open(OpenSlot(1, ()))
+    side.collector.settle(10.0)
+    assert side.slots == [(1, [1.0], ((0, 3),))]
+    assert side.counts.late == 2
+
+
 def test_counts_cannot_be_looked_at_without_the_owner():
     assert "records" not in repr(Side().collector.counts)
 

@@ -103,12 +103,12 @@ def test_a_slot_that_times_out_before_all_is_counted_keeps_its_position_and_what
     side = Side(timeout=5.0, late=LatePolicy("drop-oldest", 4, 2))
     side.collector.open(OpenSlot(7, ()))
     side.collector.place({0: 40})
-    side.collector.count(range(30), 30)
+    side.collector.count(0, range(30), 30)
     side.now += 5.0
     side.collector.expire()
     assert side.slots == [(7, [], ())]
     side.collector.open(OpenSlot(8, ()))
-    assert side.collector.uncounted == (30, 40)
+    assert side.collector.uncounted == (0, 30, 40)
     side.place(40)
     side.fill(36, 38)
     assert side.slots[1:] == [(8, [36, 37], ((0, 38),))]
@@ -119,7 +119,7 @@ def test_the_end_of_a_busy_topic_is_not_chased():
     side.collector.open(OpenSlot(1, ()))
     for end in (100, 200, 300):
         side.collector.place({0: end})
-        assert side.collector.uncounted == (0, 100)
+        assert side.collector.uncounted == (0, 0, 100)
 
 
 def test_few_records_are_read_ahead_while_those_that_wait_are_counted():

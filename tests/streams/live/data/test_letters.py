@@ -2,6 +2,11 @@
 
 import json
 
+import pytest
+from confluent_kafka import KafkaError
+
+from streams.live.data import letters
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import Fault, FaultLetters, counts_of
 
 AMOUNT, WHOLE = Fault("amount", "not a number"), Fault(None, "not JSON")
@@ -84,3 +89,71 @@ def test_lives_of_a_run_add_up_a_killed_one_too_and_other_runs_and_letters_do_no
     assert (counts.records, counts.malformed) == (20, 14)
     assert counts.mostly
     assert counts_of([*odd, feed], "run-1").records == 0
+
+
+def test_a_summary_fits_into_its_topic_whatever_columns_are_called():
+    process = Process()
+    long = [Fault("\x00" * 3_000 + str(k), "not a number") for k in range(80)]
+    process.read(*long, *[AMOUNT] * 3)
+    process.sent.clear()
+    process.end()
+    (letter,) = process.sent
+    assert len(json.dumps(letter)) < letters._LARGEST
+    assert letter["read"] == sum(letter["faults"].values()) == 83
+    assert letter["faults"]["amount: not a number"] == 3
+
+
+class SlowProducer:
+    """Delivers after some flushes; `error` is what it tells of while it does not."""
+
+    def __init__(self, flushes, error, settings):
+        self.left, self.error, self.tell, self.purged = flushes, error, settings["error_cb"], False
+
+    def flush(self, seconds):
+        self.left -= 1
+        if self.error is not None:
+            self.tell(KafkaError(self.error))
+            self.tell(KafkaError(KafkaError._TRANSPORT))  # the next attempt
+        return max(0, self.left)
+
+    def produce(self, topic, value, on_delivery):
+        pass
+
+    def poll(self, seconds):
+        pass
+
+    def purge(self):
+        self.purged = True
+
+
+@pytest.mark.parametrize(
+    ("flushes", "error", "left"),
+    [
+        (1, None, 0),
+        (4, None, 0),  # a busy broker, which is still connecting
+        (99, KafkaError._ALL_BROKERS_DOWN, 98),  # nobody is there: a moment must do
+    ],
+)
+def test_the_last_letters_wait_for_a_broker_that_connects(monkeypatch, flushes, error, left):
+    producers = []
+
+    def made(settings, logger):
+        producers.append(SlowProducer(flushes, error, settings))
+        return producers[-1]
+
+    monkeypatch.setattr(letters, "Producer", made)
+    writer = letters.DataLetters(BrokerSettings(servers="127.0.0.1:1"), {"data": "letters"})
+    writer.close()
+    assert producers == []
+    assert writer.send("data", {"a": 1})
+    writer.close()
+    assert producers[0].left == left
+    assert producers[0].purged
+
+
+def test_the_last_letters_do_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(letters, "_CONNECTING", 0.0)
+    monkeypatch.setattr(letters, "Producer", lambda settings, logger: SlowProducer(10**9, None, settings))
+    writer = letters.DataLetters(BrokerSettings(servers="127.0.0.1:1"), {"data": "letters"})
+    writer.send("data", {})
+    writer.close()

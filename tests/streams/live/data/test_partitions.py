@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
+from nodes.machine.partition_slots import shares
 from nodes.machine.slots import Arrival, CountSlots, LatePolicy
+from nodes.privacy.reveal import opened
 from streams.codec.topics import DataTopics
 from streams.live.data import collector
-from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from tests.support.brokers.data_streams import Numbers, numbers
 
@@ -21,12 +22,14 @@ TURNS = 500
 class Life:
     """A process's stream of a topic, whose `parts` have the offsets that hold a record, and an end."""
 
-    def __init__(self, parts, size, position):
+    def __init__(self, parts, size, position, second=0, late=None, counted=3):
         self.parts, self.ends = parts, {part: end for part, (_, end) in parts.items()}
-        self.stream = DataStream(DataTopics("m", "a"), "r", lambda: CountSlots(size), Numbers(), None)
+        self.stream = DataStream(DataTopics("m", "a"), "r", lambda: CountSlots(size), Numbers(), None, late)
+        self.counted = counted  # offsets that one answer counts
         self.closed, self.stirred = asyncio.Queue(), asyncio.Event()
         self.start = self.stream.begin(position, self.closed.put_nowait, self.stirred.set)
-        self.start.begin({part: (0, end) for part, end in self.ends.items()})
+        firsts = {1: second}  # where the log of partition 1 begins
+        self.start.begin({part: (firsts.get(part, 0), end) for part, end in self.ends.items()})
         self.read = dict(self.start.next)  # as the client stands: markers are passed too
 
     async def fetch(self, choices):
@@ -52,6 +55,12 @@ class Life:
             await asyncio.sleep(0)
             if self.stream.awaits_ends(0.0):
                 self.stream.place(self.ends)
+            if (span := self.stream.uncounted) is not None:
+                behind = min(span.first + self.counted, span.end)
+                offsets = [k for k in self.parts[span.partition][0] if span.first <= k < behind]
+                self.stream.count(span.partition, offsets, behind)
+            if self.stream.moved():
+                self.read = {part: max(at, self.start.next[part]) for part, at in self.read.items()}
             if self.stream.lacking:
                 self.stream.passed(self.read)
 
@@ -64,11 +73,11 @@ class Life:
         return None
 
 
-def slots_of(parts, size, fetches, position=(), most=None):
+def slots_of(parts, size, fetches, position=(), most=None, late=None, counted=3):
     """Return (numbers, position) of the slots of one life, at most so many."""
 
     async def live():
-        life = Life(parts, size, position)
+        life = Life(parts, size, position, late=late, counted=counted)
         choices = cycle(fetches)
         tasks = [asyncio.create_task(part) for part in (life.fetch(choices), life.complete())]
         closed, at = [], position
@@ -145,14 +154,59 @@ def test_a_partition_that_is_far_ahead_waits_for_the_others():
     assert asyncio.run(live()) <= collector.AHEAD + 2 * 10
 
 
-def test_a_late_policy_needs_one_partition():
-    stream = DataStream(
-        DataTopics("m", "a"), "r", lambda: CountSlots(1), Numbers(), None, LatePolicy("drop-oldest", 9)
-    )
-    start = asyncio.run(begun(stream))
-    with pytest.raises(DataFailed, match="has 2 partitions: late_policy needs a topic of one, or queue"):
-        start.begin({0: (0, 0), 1: (0, 0)})
+LATE = st.tuples(st.sampled_from(["drop-oldest", "sample"]), st.integers(0, 12))
 
 
-async def begun(stream):
-    return stream.begin((), lambda slot: None, lambda: None)
+@given(topics(), st.integers(1, 4), LATE, FETCHES, FETCHES, st.integers(1, 5), st.integers(1, 5))
+def test_what_a_late_policy_sheds_is_the_same_whatever_the_fetches(
+    parts, size, late, fetches, others, counted, counted_otherwise
+):
+    policy = LatePolicy(late[0], size + late[1], size)
+    closed = slots_of(parts, size, fetches, late=policy, counted=counted)
+    assert slots_of(parts, size, others, late=policy, counted=counted_otherwise) == closed
+    if policy.kind == "drop-oldest":
+        records = sum(len(held) for held, _ in parts.values())
+        left = min(records, policy.most) // size
+        assert len(closed) == left
+
+
+@given(topics(), st.integers(1, 4), st.integers(0, 12), FETCHES)
+def test_of_the_partitions_together_the_newest_are_left(parts, size, more, fetches):
+    """The oracle takes the first slot's shares of what waits, from the counts of records alone."""
+    policy = LatePolicy("drop-oldest", size + more, size)
+    waiting = {part: len(held) for part, (held, _) in parts.items()}
+    passed = shares(waiting, max(0, sum(waiting.values()) - policy.most))
+    kept = {1000 * part + k for part, (held, _) in parts.items() for k in held[passed[part] :]}
+    closed = slots_of(parts, size, fetches, late=policy)
+    learnt = {number for found, _ in closed for number in found}
+    assert learnt <= kept
+    assert len(kept - learnt) < size
+
+
+def test_a_late_policy_of_one_partition_that_is_not_the_first():
+    policy, held = LatePolicy("drop-oldest", 4, 2), list(range(20))
+    assert slots_of({2: (held, 20)}, 2, [(0, 9)], late=policy) == [
+        ([2016, 2017], ((2, 18),)),
+        ([2018, 2019], ((2, 20),)),
+    ]
+
+
+def test_a_log_of_one_partition_that_begins_later_by_now():
+    """What is gone is counted and passed over, and the others' records lie where they lay."""
+
+    async def live():
+        life = Life({0: (list(range(10)), 10), 1: (list(range(20, 30)), 30)}, 6, ((0, 2), (1, 5)), 20)
+        choices = cycle([(0, 4), (1, 7)])
+        tasks = [asyncio.create_task(part) for part in (life.fetch(choices), life.complete())]
+        closed, at = [], ((0, 2), (1, 5))
+        for round in (1, 2, 3):
+            slot = await life.slot(round, at)
+            closed, at = closed + numbers(slot), slot.position
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return closed, at, opened(life.stream.counts).lost
+
+    closed, position, lost = asyncio.run(live())
+    assert sorted(closed) == [float(k) for k in [*range(2, 10), *range(1020, 1030)]]
+    assert (position, lost) == (((0, 10), (1, 30)), 15)

@@ -157,3 +157,9 @@ def test_a_low_terminal_shows_the_trouble_and_tells_of_the_nodes_that_it_has_no_
     assert numbers == list(range(1, room))
     hidden = 7 - len(numbers)
     assert lines[-1].startswith(f"{hidden} more, for a higher terminal; silent: west; never seen: north; ")
+
+
+def test_a_line_for_the_owner_stands_in_the_head():
+    lines = printed(mesh_picture("t", "", SIGHT, 24, owner="Malformed records: a 3 of 9 (not JSON)."))
+    assert lines[2].strip() == "Malformed records: a 3 of 9 (not JSON)."
+    assert len(lines) == len(printed(mesh_picture("t", "", SIGHT, 24))) + 1
