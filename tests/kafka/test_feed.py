@@ -57,25 +57,6 @@ def test_started_again_it_goes_on_after_the_last_line(feeding):
     assert feeding.numbers() == list(range(1, 13))
 
 
-def test_records_over_lines_are_fed_whole_and_each_once(broker, tmp_path):
-    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
-    dialect = {"delimiter": ";", "encoding": "cp1252", "line_breaks": True}
-    path = tmp_path / "records.csv"
-    source = {"kind": "csv", "path": str(path), "schema": schema, "dialect": dialect}
-    records = [f'{k};1;2;"é\nof {k}\n\nlines"' for k in range(9)]
-    records[4] = '4;1;2;"never closed'
-    path.write_bytes("\n".join(["x;y;z;note", *records]).encode("cp1252") + b"\n")
-    feeding = Feeding(tmp_path, broker.address, source).provision()
-    assert [feeding(records=count).records for count in (1, 2, 5)] == [1, 1, 3]
-    path.write_bytes(path.read_bytes() + '9;1;2;"\n"\n'.encode("cp1252"))
-    fed = feeding()
-    assert (fed.before, fed.records, fed.counts.malformed) == (5, 5, 0)
-    sent = [record.encode() for record in [*records, '9;1;2;"\n"']]
-    assert feeding.values() == [*sent[:4], b"", *sent[5:]]
-    assert feeding.numbers() == list(range(1, 11))
-    assert [letter["reason"] for letter in feeding.letters()] == ["a quote that is not closed"]
-
-
 def test_a_file_in_place_of_the_sources_own(feeding):
     path = feeding.provision().write(rows(5), "other.jsonl")
     assert feeding(path).records == 5

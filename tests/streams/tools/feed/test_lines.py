@@ -9,7 +9,8 @@ from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
 from streams.records.sources import Source
-from streams.tools.feed.lines import Lines, Opened, encode_letter
+from streams.tools.feed.lines import FeedOptions, Lines, Opened, encode_letter, opened
+from tests.support.meshes.files import changed, loaded
 
 
 class Digits:
@@ -150,3 +151,29 @@ def test_no_record_of_a_pipe_waits_for_the_next():
 
     lines = read_ahead(piped(), 1)
     assert [next(lines).number, next(lines).number, len(asked)] == [1, 2, 2]
+
+
+def test_records_over_lines_are_fed_whole_and_from_the_start_of_one_after_a_restart(tmp_path):
+    path = tmp_path / "records.csv"
+    dialect = {"delimiter": ";", "encoding": "cp1252", "line_breaks": True}
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
+    source = {"kind": "csv", "path": str(path), "schema": schema, "dialect": dialect}
+    tree = changed(nodes=["a"], loss="squared", topology={"graph": "complete"})
+    file = loaded(tmp_path, tree | {"nodes": {"a": {"source": source}}})
+
+    def fed(records):
+        path.write_bytes("\n".join(["x;y;z;note", *records, ""]).encode("cp1252"))
+        return Lines(opened(file, "a", FeedOptions()), 1 << 20)
+
+    records = [f'{k};1;2;"é\nof {k}\n\nlines"' for k in range(300)]
+    records[4] = '4;1;2;"never closed'
+    whole = list(fed(records))
+    assert [line.value for line in whole] == [record.encode() for record in records]
+    assert [line.number for line in whole] == list(range(1, 301))
+    assert [(line.number, str(line.bad)) for line in whole if line.bad] == [(5, "a quote that is not closed")]
+    for count in (1, 5, 256, 300):
+        grown = fed([*records, '9;1;2;"\n"'])
+        assert grown.skip(count) == whole[count - 1].mark
+        rest = list(grown)
+        assert rest[:-1] == whole[count:]
+        assert rest[-1].value == b'9;1;2;"\n"'
