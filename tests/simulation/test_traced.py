@@ -27,6 +27,7 @@ REAL = {
     "process.StartWatch.": "a thread that ends a start that hangs, by a signal",
     "process.Asked.": "set by a signal",
     "process.Stop.": "handles signals",
+    "process.Interruptible.": "a signal ends a read from a pipe",
     "process.ServiceManager.": "speaks with systemd",
     "process.turned": "speaks with systemd",
     "actions.Loop.": "the loop of threads that sockets wake; histories have virtual time",
