@@ -4,7 +4,7 @@ import csv
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
@@ -233,7 +233,9 @@ def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]
     name, encoding = settings.path or "-", (settings.dialect or USUAL).encoding
     if not Path(name).is_file():
         return
-    with readable(file, name, path):
+    place = None
+    # a rest that is damaged is told when the reading comes there, which it may never do
+    with readable(file, name, path), suppress(EOFError, zlib.error):
         place = not_encoded(name, encoding)
     if place is not None:
         text = f"line {place.line:,}, at byte {place.byte:,} of the file, is not {encoding}"
