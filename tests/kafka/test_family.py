@@ -1,12 +1,19 @@
-"""Every example mesh on a real broker, one process a node: the releases of one process, bit for bit."""
+"""Example meshes on a real broker, one process a node: the releases of one process, bit for bit.
+
+The others run through the same runner in tests/simulation/test_examples.py.
+"""
 
 import pytest
 
 from streams.mesh.settings.files import read_yaml
-from tests.support.meshes.examples import NAMES, ROUNDS, example
+from tests.support.meshes.examples import ROUNDS, example
 from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+SMOKE = ("emergency-visits", "experts", "tracking-switching")
+"""Records of a schema, the entropy map, and a graph that changes."""
 
 
 def patient(base):
@@ -19,7 +26,7 @@ def patient(base):
     return changes
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SMOKE)
 def test_an_example_releases_on_a_broker_what_it_does_in_memory(name, tmp_path, monkeypatch, broker):
     base = example(name, tmp_path, monkeypatch)
     path = mesh_file(tmp_path, base, broker.address, **patient(base))

@@ -95,21 +95,7 @@ def test_the_ends_of_logs_are_lost_and_nobody_is_restarted(tmp_path, new_broker,
         ended(mesh, released, ["scheduler", *mesh.file.mesh.nodes])
 
 
-@pytest.mark.parametrize("kind", ["progress", "scheduler", "data"])
-def test_a_topic_is_made_again_in_mid_run(tmp_path, broker, kind):
-    with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
-        released = Released(mesh)
-        mesh.feed_all("--records", "100")
-        mesh.scheduler()
-        mesh.nodes()
-        wait_until(lambda: min(stepped(mesh)) > IDLE["horizon"])
-        released.look()
-        made_again(mesh, topic_of(mesh, kind))
-        back(mesh)
-        ended(mesh, released, labels(mesh))
-
-
-def test_topics_are_made_again_and_then_the_disk_is_lost(tmp_path, new_broker):
+def test_topics_of_each_kind_are_made_again_in_mid_run_and_then_the_disk_is_lost(tmp_path, new_broker):
     broker = new_broker()
     with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
         released = Released(mesh)
@@ -117,7 +103,7 @@ def test_topics_are_made_again_and_then_the_disk_is_lost(tmp_path, new_broker):
         mesh.scheduler()
         mesh.nodes()
         wait_until(lambda: min(stepped(mesh)) > IDLE["horizon"])
-        for kind in ("edge", "topology"):
+        for kind in ("progress", "scheduler", "data", "edge", "topology"):
             released.look()
             made_again(mesh, topic_of(mesh, kind))
             back(mesh)

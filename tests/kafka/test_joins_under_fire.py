@@ -131,52 +131,47 @@ def held(lock):
             holder.kill()
 
 
-def the_broker_restarts(mesh, broker):
-    """It is killed once the joiner has its journal, and comes back."""
-    mesh.node(mesh.joiner)
-    wait_until(lambda: "goes on with a new journal" in mesh.processes[mesh.joiner].log)
-    cut_off(broker)
-    start(broker.folder, broker.port)
-
-
-def the_joiner_dies(mesh, _broker):
-    """It dies after its first append, before it has sent anything."""
-    arguments = ("node", mesh.path, mesh.joiner, "--state", mesh.state)
-    dead = Mortal(mesh.folder, "mortal", "after append", 1, *arguments)
-    assert dead.ends() == -signal.SIGKILL, dead.log[-2000:]
-    mesh.released.look()
-    assert mesh.joiner not in {source for source, _, _ in mesh.released.values}
-    mesh.node(mesh.joiner)
-
-
-def an_edge_is_deleted(mesh, _broker):
-    """The edge on which its neighbour hears the joiner is deleted, and made again."""
+def the_joiner_is_turned_away_dies_and_is_not_heard(mesh, _broker):
+    """Another process has its journal; it dies after its first append; then an edge of it is made again."""
+    is_turned_away(mesh)
+    dies_after_its_first_append(mesh)
     mesh.node(mesh.joiner)
     made_again(mesh, mesh.file.resolved.topics.edge(mesh.joiner, mesh.first))
 
 
-def the_lock_is_held(mesh, _broker):
-    """Another process has the joiner's journal: it is turned away in one line, and joins later."""
+def is_turned_away(mesh):
+    """Another process has the joiner's journal: it is turned away in one line."""
     mesh.state.mkdir(exist_ok=True)
     with held(lock_of(StateFolder(mesh.state).journal(mesh.joiner))):
         turned_away = mesh.start("turned-away", "node", mesh.path, mesh.joiner, "--state", mesh.state)
         assert turned_away.ends() == 2
         assert "another process has the journal" in turned_away.log.splitlines()[-1]
     del mesh.processes["turned-away"]
-    mesh.node(mesh.joiner)
 
 
-def a_journal_is_restored(mesh, _broker):
-    """While the joiner starts, another node is killed and gets an older journal."""
+def dies_after_its_first_append(mesh):
+    """The joiner dies before it has sent anything."""
+    arguments = ("node", mesh.path, mesh.joiner, "--state", mesh.state)
+    dead = Mortal(mesh.folder, "mortal", "after append", 1, *arguments)
+    assert dead.ends() == -signal.SIGKILL, dead.log[-2000:]
+    mesh.released.look()
+    assert mesh.joiner not in {source for source, _, _ in mesh.released.values}
+
+
+def a_journal_is_restored_and_the_broker_restarts(mesh, broker):
+    """While the joiner starts, another node dies and gets an older journal; then the broker dies."""
     mesh.node(mesh.joiner)
     mesh.processes[mesh.first].kill()
     mesh.released.look()
     restored(mesh.state, mesh.first, mesh.folder / "backup")
     mesh.node(mesh.first)
     wait_until(lambda: "joining as a new instance" in mesh.processes[mesh.first].log)
+    wait_until(lambda: "goes on with a new journal" in mesh.processes[mesh.joiner].log)
+    cut_off(broker)
+    start(broker.folder, broker.port)
 
 
-FIRES = [the_broker_restarts, the_joiner_dies, an_edge_is_deleted, the_lock_is_held, a_journal_is_restored]
+FIRES = [the_joiner_is_turned_away_dies_and_is_not_heard, a_journal_is_restored_and_the_broker_restarts]
 
 
 @pytest.mark.parametrize("fire", FIRES, ids=lambda fire: fire.__name__)

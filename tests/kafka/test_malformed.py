@@ -8,12 +8,10 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import Admin
 from streams.bus.topic_specs import LEAST_LIMIT, MIB, mesh_specs
-from streams.codec.envelope import PLAIN
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_poison import poison
 from tests.support.brokers.development import free_ports
 from tests.support.brokers.topics import PATIENCE, connection
-from tests.support.meshes.on_broker import small_mesh_file
 from tests.support.meshes.signed import PLANNER, signed_file, signing
 from tests.support.nodes.metrics import refused_by
 from tests.support.oracles.malformed import decoders, misplaced, noise, variants, well_formed
@@ -48,21 +46,19 @@ class Bad:
         self.file, self.at, self.names = mesh.file, at, list(mesh.file.mesh.nodes)
         self.specs, self.decode = mesh_specs(mesh.file.resolved), decoders(mesh.file)
         self.bus = KafkaBus(at, {spec.name: LEAST_LIMIT for spec in self.specs})
-        self.signs = self.file.resolved.envelope.signs
         self.sent = {spec.kind: spec.name for spec in self.specs}
         self.counts = dict.fromkeys(self.sent, 0)
 
     def sender(self, topic):
         """How who writes to the topic seals its messages."""
         _, _, kind, *names = topic.split(".")
-        return signing(self.file, PLANNER if kind == "topology" else names[0]) if self.signs else PLAIN
+        return signing(self.file, PLANNER if kind == "topology" else names[0])
 
     def values(self, topic, good):
         """Malformed variants, and in a signed mesh what would be well-formed in another."""
         decode, digest = self.decode[topic], self.file.digest()
         yield from variants(decode, good, digest, VARIANTS, envelope=self.sender(topic))
-        if self.signs:
-            yield from misplaced(decode(good), digest, VARIANTS)
+        yield from misplaced(decode(good), digest, VARIANTS)
 
     def send(self):
         """Send bombs and bad values to a topic of each kind, and what it held before once more."""
@@ -81,21 +77,17 @@ class Bad:
 
     def refused(self):
         """How many each process refuses. Nobody decodes the schedulers' own beats, or reads dead letters."""
-        kind = "outbox" if "outbox" in self.sent else "edge"
-        _, _, _, source, *target = self.sent[kind].split(".")
-        readers = target or [name for name in self.names if name != source]
-        plans, count = self.counts["topology"], self.counts[kind]
+        *_, source = self.sent["outbox"].split(".")
+        readers = [name for name in self.names if name != source]
+        plans, count = self.counts["topology"], self.counts["outbox"]
         found = {name: plans + (count if name in readers else 0) for name in self.names}
         return found | {"scheduler": plans + self.counts["progress"]}
 
 
-@pytest.mark.parametrize("layout", ["edges", "outbox and signed"])
-def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker, capsys, layout):
+def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker, capsys):
+    """Signed, with outboxes; the other forms are in tests/simulation/test_malformed.py."""
     call, how = Commands(capsys), {"rounds": 30, "privacy": SIMULATED, **WAITING}
-    if layout == "edges":
-        path = small_mesh_file(tmp_path, broker.address, **how)
-    else:
-        path = signed_file(tmp_path, broker.address, call, layout="outbox", **how)
+    path = signed_file(tmp_path, broker.address, call, layout="outbox", **how)
     with LiveMesh(path) as mesh:
         bad = Bad(mesh, connection(broker.address))
         names, ports = bad.names, dict(zip(["scheduler", *bad.names], free_ports(4), strict=True))

@@ -129,13 +129,12 @@ class Stranger:
             return None
 
 
-@pytest.mark.parametrize("layout", ["edges", "outbox"])
 def test_what_is_forged_is_refused_and_counted_and_what_is_replayed_changes_nothing(
-    tmp_path, broker, capsys, monkeypatch, layout
+    tmp_path, broker, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "200")
     call = Commands(capsys)
-    path = signed_file(tmp_path, broker.address, call, rounds=ROUNDS, layout=layout)
+    path = signed_file(tmp_path, broker.address, call, rounds=ROUNDS)
     with LiveMesh(path) as mesh, closing(Stranger(mesh.file)) as stranger:
         labels = ["scheduler", *mesh.file.mesh.nodes]
         ports = dict(zip(labels, free_ports(len(labels)), strict=True))

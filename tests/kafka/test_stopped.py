@@ -14,7 +14,7 @@ from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_unti
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-ROUNDS, HORIZON, RATE = 300, 8, 20
+ROUNDS, HORIZON, RATE = 120, 8, 20
 IDLE = {
     "slots": {"by": "count", "size": 1, "timeout": 0.1},
     "round_timeout": 1,

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import uuid
 from contextlib import contextmanager
 
@@ -10,7 +9,8 @@ import pytest
 
 from streams.state.folder import StateFolder
 from tests.support.meshes.files import changed, written
-from tests.support.processes.command import LONG, PROGRAM, Process
+from tests.support.processes.command import Process
+from tests.support.processes.forked import Forked
 from tests.support.processes.mesh import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -57,18 +57,10 @@ class Bench:
         return written(folder, tree)
 
     def call(self, *arguments):
-        """The standard output of a command that ends well."""
-        outcome = subprocess.run(
-            [*PROGRAM, *map(str, arguments)],
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONG,
-            check=False,
-        )
-        assert outcome.returncode == 0, outcome.stdout[-2000:] + outcome.stderr[-2000:]
-        return outcome.stdout
+        """What a command says that ends well."""
+        process = Forked(self.folder, f"call-{uuid.uuid4().hex}", *arguments)
+        assert process.ends() == 0, process.log[-2000:]
+        return process.log
 
     @contextmanager
     def upped(self, path, state):
