@@ -14,9 +14,8 @@ from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_unti
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-ROUNDS = 320
-BANDS = 32
-KILLS = 6
+BANDS, KILLS, STEP = 32, 6, 24
+ROUNDS = BANDS + STEP * (KILLS + 2)
 PRIVACY = {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": BANDS}
 
 
@@ -46,13 +45,14 @@ class Bands:
 def run(path, after=lambda bands: None):
     """Run the mesh to its end, one node of it killed at random moments; return it."""
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
+        chaos = Chaos(mesh, 0)
+        chaos.feed(BANDS, STEP)
         mesh.scheduler()
         victim, *_ = mesh.nodes()
-        chaos, bands = Chaos(mesh, 0), Bands(mesh, victim)
+        bands = Bands(mesh, victim)
         moments = random.Random(1)  # noqa: S311 # no secret
         for number in range(KILLS):
-            at = BANDS + (number + 1) * (ROUNDS - BANDS) // (KILLS + 2)
+            at = BANDS + (number + 1) * STEP
             wait_until(lambda at=at: chaos.round(victim) >= at)
             time.sleep(moments.random() / 10)  # anywhere in a round
             chaos.kill_node(victim, lambda: after(bands))

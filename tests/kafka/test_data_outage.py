@@ -18,6 +18,9 @@ from tests.support.processes.resident import resident
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+CLIENT = 30.0
+"""Seconds of its clients' own time-outs, for which it must not wait; it takes one on an idle machine."""
+
 
 def test_a_killed_broker_delays_records_and_loses_and_doubles_none(new_broker, tmp_path):
     broker = new_broker()
@@ -61,7 +64,7 @@ def test_it_stops_in_time_while_the_broker_is_away(new_broker, tmp_path):
         until(lambda: live.lag is not None)
         os.kill(broker.pid, signal.SIGKILL)
         until(lambda: live.lag is None)
-    assert live.stopped_in < 3
+    assert live.stopped_in < CLIENT
     assert live.failed is None
 
 

@@ -1,11 +1,12 @@
 """A feed as a process of its own: killed, asked to stop, without a broker."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
@@ -60,6 +61,29 @@ def end_of(feeding):
         return logs.span(feeding.topics.records)[1]
 
 
+def without_end():
+    """Records as those of `rows`: no feed is so fast that it has come to their end."""
+    return (row(number, number) for number in itertools.count(1))
+
+
+@contextmanager
+def poured(process, lines):
+    """Write lines to the process's standard input meanwhile, all of them or as long as it reads."""
+
+    def pour():
+        with suppress(BrokenPipeError):
+            process.stdin.writelines(line + b"\n" for line in lines)
+            process.stdin.flush()
+
+    pouring = threading.Thread(target=pour)
+    pouring.start()
+    try:
+        yield
+    finally:
+        pouring.join(PATIENCE)
+    assert not pouring.is_alive()
+
+
 def ended(process):
     out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out.decode(), err.decode()
@@ -87,17 +111,18 @@ def test_killed_again_and_again_it_feeds_each_line_once(feeding, process):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_in_order_and_what_it_told_is_there(feeding, process, number, code):
-    feeding.provision().write(rows(MANY))
-    one = process(feeding)
-    until_fed(feeding, 1001)
-    one.send_signal(number)
+    one = process(feeding.provision(), "-")
+    with poured(one, without_end()):
+        until_fed(feeding, 1001)
+        one.send_signal(number)
+        one.wait(PATIENCE)
     returned, out, err = ended(one)
     assert (returned, err) == (code, "")
     held = end_of(feeding)
-    assert held < MANY
     assert f"fed {held:,} records (lines 1 to {held:,}), 0 bad" in out
-    assert feeding().records == MANY - held
-    assert feeding.values() == rows(MANY)
+    feeding.write(rows(held + 100))
+    assert feeding().records == 100
+    assert feeding.values() == rows(held + 100)
 
 
 def test_malformed_records_are_a_line_and_code_3_if_they_are_the_most(feeding, process):
@@ -168,30 +193,36 @@ def test_a_refusal_is_a_line_on_standard_error(feeding, process):
 def test_a_killed_broker_is_waited_for_and_no_line_is_lost_or_doubled(new_broker, tmp_path, process):
     broker = new_broker()
     feeding = Feeding(tmp_path, broker.address).provision()
-    feeding.write(rows(MANY))
-    one = process(feeding)
-    until_fed(feeding, 1001)
+    one = process(feeding, "-")
+    lines = without_end()
+    with poured(one, itertools.islice(lines, 2000)):
+        until_fed(feeding, 1001)
     os.kill(broker.pid, signal.SIGKILL)
-    told(one, broker)
-    start(broker.folder, broker.port)
-    out, err = one.communicate(timeout=60)
-    assert one.returncode == 0
-    assert f"fed {MANY:,} records".encode() in out
-    assert b"waiting" not in err  # once a minute
+    with poured(one, itertools.islice(lines, MANY - 2000)):
+        told(one, broker)
+        start(broker.folder, broker.port)
+    returned, out, err = ended(one)
+    assert returned == 0
+    assert f"fed {MANY:,} records" in out
+    assert "waiting" not in err  # once a minute
     assert feeding.values() == rows(MANY)
 
 
 def test_a_signal_ends_the_wait_for_a_broker_that_went_away(new_broker, tmp_path, process):
     broker = new_broker()
     feeding = Feeding(tmp_path, broker.address).provision()
-    feeding.write(rows(MANY))
-    one = process(feeding)
-    until_fed(feeding, 1001)
+    one = process(feeding, "-")
+    lines = without_end()
+    with poured(one, itertools.islice(lines, 2000)):
+        until_fed(feeding, 1001)
     os.kill(broker.pid, signal.SIGKILL)
-    told(one, broker)
-    one.send_signal(signal.SIGTERM)
+    with poured(one, lines):
+        told(one, broker)
+        one.send_signal(signal.SIGTERM)
+        one.wait(PATIENCE)
     assert ended(one)[0] == 0  # though the broker stays away
     start(broker.folder, broker.port)
+    feeding.write(rows(MANY))
     feeding()
     assert feeding.values() == rows(MANY)
 

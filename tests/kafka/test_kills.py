@@ -15,8 +15,10 @@ from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-ROUNDS = 300
 KILLS = 10
+STEP = 20
+"""Rounds from a kill to the next."""
+ROUNDS = STEP * (KILLS + 2)
 
 
 class Chaos:
@@ -25,6 +27,22 @@ class Chaos:
     def __init__(self, mesh, seed):
         self.mesh, self.random = mesh, random.Random(seed)  # noqa: S311 # no secret
         self.recovered = []
+
+    def feed(self, first=0, step=STEP):
+        """Feed all nodes but one, which gets its records in portions: as many rounds as come between kills.
+
+        So there are rounds to come as long as there are kills to come.
+        """
+        *_, self._rationed = self.mesh.file.mesh.nodes
+        self._step, self._allowed = step, first
+        self.mesh.feed_all(but=[self._rationed])
+        self.more()
+        self.more()
+
+    def more(self):
+        """Let the mesh go on for another portion."""
+        self._allowed += self._step
+        self.mesh.allow(self._rationed, self._allowed)
 
     def round(self, name):
         """The last round that the node's journal knows; 0: none."""
@@ -42,7 +60,7 @@ class Chaos:
     def run(self, broker_at=None, kill_broker=None):
         """Kill at `KILLS` rounds, spread over the run, and once the broker."""
         for number in range(KILLS):
-            at = (number + 1) * ROUNDS // (KILLS + 2)
+            at = (number + 1) * STEP
             wait_until(lambda at=at: self.furthest() >= at)
             self.kill_one(number)
             if number == broker_at:
@@ -55,6 +73,7 @@ class Chaos:
             return
         self.mesh.processes["scheduler"].kill()
         time.sleep(self.random.random() / 2)
+        self.more()
         self.mesh.scheduler()
 
     def kill_node(self, name, meanwhile=lambda: None):
@@ -63,6 +82,7 @@ class Chaos:
         meanwhile()
         time.sleep(self.random.random() / 2)
         before = self.round(name)
+        self.more()
         self.mesh.node(name)
         began = time.monotonic()
         wait_until(lambda: self.round(name) > before)
@@ -86,10 +106,10 @@ def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broke
         start(broker.folder)
 
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
+        chaos = Chaos(mesh, 0)
+        chaos.feed()
         mesh.scheduler()
         mesh.nodes()
-        chaos = Chaos(mesh, 0)
         chaos.run(broker_at=KILLS // 2, kill_broker=kill_broker)
         mesh.finish("scheduler", *mesh.file.mesh.nodes)
         equal(mesh.values(), released_in_memory(path))
@@ -102,21 +122,23 @@ def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broke
 
 
 def test_what_was_journalled_while_the_broker_was_away_is_sent_after_a_kill(tmp_path, new_broker):
-    broker = new_broker()
+    broker, outages = new_broker(), 3
+    rounds = STEP * (outages + 2)
     path = mesh_file(
-        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING
+        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=rounds, privacy=SIMULATED, **WAITING
     )
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
+        chaos = Chaos(mesh, 0)
+        chaos.feed()
         mesh.scheduler()
         names = list(mesh.nodes())
-        chaos = Chaos(mesh, 0)
-        for number in range(3):
-            wait_until(lambda number=number: chaos.furthest() >= 50 * (number + 1))
+        for number in range(outages):
+            wait_until(lambda number=number: chaos.furthest() >= STEP * (number + 1))
             killed(broker)
             for name in names:
                 mesh.processes[name].kill()
             broker = start(broker.folder)
+            chaos.more()
             mesh.nodes()
         mesh.finish("scheduler", *names)
         equal(mesh.values(), released_in_memory(path))

@@ -199,21 +199,29 @@ def drawn(observed):
             assert set(plane.get_legend_handles_labels()[1]) == {*observed.mesh.nodes, TARGET}
 
 
+def once_there(ask):
+    """What `ask` finds, once it finds anything: a scrape that is late on a busy machine leaves a gap."""
+    answers = []
+    wait_until(lambda: answers.append(ask()) or answers[-1])
+    return answers[-1]
+
+
 def plausible(observed):
     """A few values against what they can be."""
     wait_until(lambda: len(rounds := observed.metric("round")) == 3 and min(rounds) >= 10)
     wait_until(lambda: 0 < min(observed.values(Query(rate("rounds_total"))), default=0.0) < 1_000)
-    assert observed.values(Query(metric("release_epsilon", EVENT))) == [1, 1, 1]
-    spent = observed.values(Query(metric("epsilon_spent", STREAM)))
-    assert 0 < min(spent) <= max(spent) <= max(observed.metric("round")) + 1
+    wait_until(lambda: observed.values(Query(metric("release_epsilon", EVENT))) == [1, 1, 1])
+    spent = once_there(lambda: observed.values(Query(metric("epsilon_spent", STREAM))))
+    assert min(spent) > 0
+    wait_until(lambda: max(spent) <= max(observed.metric("round"), default=0) + 1)
     wait_until(lambda: len(found := observed.metric("regret")) == 3 and all(found))
     assert all(abs(regret) < 1e6 for regret in observed.metric("regret"))  # a lucky one is below 0
-    assert observed.metric("simulated_noise") == [0, 0, 0]
+    wait_until(lambda: observed.metric("simulated_noise") == [0, 0, 0])
     assert all(0 < error < 3 + math.hypot(0.8, 0.95) for error in observed.metric("tracking_error"))
-    ((x, y),) = observed.places(TARGET)
+    ((x, y),) = once_there(lambda: observed.places(TARGET))
     assert math.hypot(0.8 - x, 0.95 - y) < 1  # it starts there, and moves slowly
     for name in observed.mesh.nodes:
-        ((x, y),) = observed.places(name)
+        ((x, y),) = once_there(lambda name=name: observed.places(name))
         assert abs(x) + abs(y) <= 3 + 1e-6
     assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
 

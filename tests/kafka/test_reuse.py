@@ -47,9 +47,10 @@ def test_a_run_over_the_same_data_says_what_was_spent_before(tmp_path, broker):
 
 
 def test_a_killed_run_whose_folder_is_lost_is_known_to_the_data_broker(tmp_path, broker):
-    path = mesh_file(tmp_path, "deploy/meshes/tracking.yaml", broker.address, **EXACT)
+    slots = QUICK["slots"] | {"timeout": "none"}  # so that the run is not over when it is killed
+    path = mesh_file(tmp_path, "deploy/meshes/tracking.yaml", broker.address, **EXACT | {"slots": slots})
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
+        mesh.feed_all("--records", "5")
         mesh.scheduler()
         name = next(iter(mesh.nodes()))
         wait_until(lambda: decisions(broker.address, mesh.file.data_topics(name)))

@@ -23,7 +23,7 @@ from streams.state.journal_file import JournalReader
 from streams.status.mesh_status import progress
 from streams.tools.broker import broker as development
 from tests.support.brokers.development import free_port
-from tests.support.brokers.feeding import stored
+from tests.support.brokers.feeding import Rations, stored
 from tests.support.brokers.topics import PATIENCE, connection
 from tests.support.meshes.files import changed, written
 from tests.support.processes.command import LONG
@@ -32,7 +32,11 @@ from tests.support.processes.mesh import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COMMAND = "import typer; from streams.cli.up import up; typer.run(up)"
+SOON = f"from streams.tools.up import replay; replay.lead = lambda _: 1.0; {COMMAND}"
+"""A replay that begins in a second: slots that are over by then are made up for."""
 ROUNDS = 60
+SLOWLY = ("--rate", str(ROUNDS / PATIENCE))
+"""Nothing that a test waits for takes as long as this run."""
 
 
 class Upped:
@@ -48,18 +52,18 @@ class Upped:
         self.mesh = tree["mesh"]["name"]
         self.folder, self.servers, self.state = folder, servers, folder / "state"
         self.tree, self.path = tree, written(folder, tree)
-        self.processes = []
+        self.processes, self._rations = [], Rations(self.path)
 
-    def up(self, *options):
+    def up(self, *options, command=COMMAND):
         """Start it in a state folder of its own."""
-        return self.up_where_it_likes("--state", str(self.state), *options)
+        return self.up_where_it_likes("--state", str(self.state), *options, command=command)
 
-    def up_where_it_likes(self, *options):
+    def up_where_it_likes(self, *options, command=COMMAND):
         """Start it."""
         number = len(self.processes)
         with (self.folder / f"up-{number}.out").open("wb") as said:
             process = subprocess.Popen(
-                [sys.executable, "-c", COMMAND, str(self.path), *options],
+                [sys.executable, "-c", command, str(self.path), *options],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -79,6 +83,11 @@ class Upped:
             return self.processes[-1].wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"up does not end: {self.said[-3000:]}") from None
+
+    def allow(self, records):
+        """Let every node have so many records in all, where `up` feeds nobody."""
+        for name in self.names:
+            self._rations.allow(name, records)
 
     def stepped(self):
         """The round that every node has stepped."""
@@ -153,12 +162,14 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
 
 
 def test_nodes_share_processes_where_it_is_asked_for(guest):
-    guest.up("--plain", "--processes", "2", "--rate", "20")
+    provision(load(guest.path))
+    guest.up("--plain", "--processes", "2", "--no-feed")
     union = f"node {guest.path} {guest.names[1]} {guest.names[2]} "
     wait_until(lambda: any(line.startswith(union) for line in guest.children()))
+    guest.allow(ROUNDS)
     assert guest.ends() == 0, guest.said
     assert guest.stepped() == ROUNDS
-    assert "1 scheduler, 3 nodes in 2 processes, 3 feeders" in guest.said
+    assert "1 scheduler, 3 nodes in 2 processes" in guest.said
 
 
 def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest):
@@ -179,23 +190,38 @@ def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest)
     assert not any("secret" in log for log in logs.values())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_signal_ends_everything_and_the_next_start_finishes_the_run(upped, number, code):
-    process = upped.up("--rate", "8")
-    wait_until(lambda: upped.stepped() >= 10)
-    process.send_signal(number)
-    assert upped.ends() == code
-    assert "killed" not in upped.said
-    assert not upped.children()
-    assert not upped.broker_runs()
-    before = {name: instance(upped, name) for name in upped.names}
-    assert 10 <= upped.stepped() < ROUNDS
+def test_signals_end_everything_and_a_later_start_finishes_the_run_unless_a_topic_differs(upped):
+    before = {}
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
+        process, stepped = upped.up(*SLOWLY), upped.stepped()
+        wait_until(lambda stepped=stepped: upped.stepped() > stepped)
+        process.send_signal(number)
+        assert upped.ends() == code
+        assert "killed" not in upped.said
+        nothing_runs(upped)
+        before = before or {name: instance(upped, name) for name in upped.names}
+    assert upped.stepped() < ROUNDS
+
+    tree = yaml.safe_load(upped.path.read_text())
+    written(upped.folder, tree | {"mesh": tree["mesh"] | {"horizon": 4000}})
+    upped.up()
+    assert upped.ends() == 1
+    assert "retention.bytes" in upped.said
+    nothing_runs(upped)
+
+    written(upped.folder, tree)
     upped.up()
     assert upped.ends() == 0, upped.said
     assert upped.stepped() == ROUNDS
     assert {name: instance(upped, name) for name in upped.names} == before
     development.start(upped.state / "broker")  # as is said at the end
     wait_until(lambda: records_fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
+
+
+def nothing_runs(upped):
+    """Assert that neither a process of the mesh nor its broker is left."""
+    assert not upped.children()
+    assert not upped.broker_runs()
 
 
 def instance(upped, name):
@@ -216,11 +242,14 @@ def records_fed(upped):
 
 def test_a_node_that_is_killed_is_started_again_and_the_broker_that_was_there_stays(guest, broker):
     cluster = reach(connection(broker.address))
-    guest.up("--rate", "8")
+    provision(load(guest.path))
+    guest.allow(ROUNDS // 2)
+    guest.up("--no-feed")
     wait_until(lambda: guest.stepped() >= 10)
     name = guest.names[1]
     before = instance(guest, name)
     os.kill(guest.node(name), signal.SIGKILL)
+    guest.allow(ROUNDS)
     assert guest.ends() == 0, guest.said
     assert guest.stepped() == ROUNDS
     assert f"node {name} was killed (SIGKILL), and starts again in 1 s" in guest.said
@@ -230,18 +259,26 @@ def test_a_node_that_is_killed_is_started_again_and_the_broker_that_was_there_st
     assert reach(connection(broker.address)) == cluster
 
 
-def test_killed_outright_it_leaves_its_broker_alone_and_the_next_one_takes_that_over(upped):
-    process = upped.up("--rate", "4")
-    wait_until(lambda: upped.stepped() >= 5)
-    children = upped.children()
-    assert len(children) == 7, children
+def test_killed_outright_it_leaves_its_broker_which_the_next_one_takes_over_and_starts_again(upped):
+    process = upped.up("--no-feed")
+    wait_until(lambda: len(upped.children()) == 4)  # the topics are there
+    upped.allow(ROUNDS // 3)
+    wait_until(lambda: upped.stepped() >= 3)
     process.kill()
     wait_until(lambda: not upped.children())
     assert upped.stepped() < ROUNDS  # not because the run was over
     assert upped.broker_runs()
-    upped.up()
+
+    upped.up("--no-feed")
+    wait_until(lambda: len(upped.children()) == 4)
+    upped.allow(2 * ROUNDS // 3)
+    wait_until(lambda: upped.stepped() > ROUNDS // 3)
+    os.kill(development.status(upped.state / "broker").pid, signal.SIGKILL)
+    wait_until(lambda: f"{upped.servers} runs again" in upped.said)
+    upped.allow(ROUNDS)
     assert upped.ends() == 0, upped.said
     assert "found running" in upped.said
+    assert f"{upped.servers} has died, and is started again" in upped.said
     assert upped.stepped() == ROUNDS
     assert not upped.broker_runs()
 
@@ -262,32 +299,6 @@ def test_a_new_run_finds_the_old_one_and_counts_it(guest):
     assert guest.stepped() == 20
 
 
-def test_a_topic_that_differs_is_an_error_and_nothing_is_left_running(upped):
-    upped.up("--rate", "8")
-    wait_until(lambda: upped.stepped() >= 1)
-    upped.processes[-1].terminate()
-    assert upped.ends() == 0
-    tree = yaml.safe_load(upped.path.read_text())
-    tree["mesh"]["horizon"] = 4000
-    written(upped.folder, tree)
-    upped.up()
-    assert upped.ends() == 1
-    assert "retention.bytes" in upped.said
-    assert not upped.children()
-    assert not upped.broker_runs()
-
-
-def test_its_broker_that_dies_is_started_again_and_the_run_goes_on(upped):
-    upped.up("--rate", "20")
-    wait_until(lambda: upped.stepped() >= 3)
-    os.kill(development.status(upped.state / "broker").pid, signal.SIGKILL)
-    assert upped.ends() == 0, upped.said
-    assert upped.stepped() == ROUNDS
-    assert f"{upped.servers} has died, and is started again" in upped.said
-    assert f"{upped.servers} runs again" in upped.said
-    assert not upped.broker_runs()
-
-
 def by_time(upped, rounds, start, horizon):
     """Give each node a record a second, from `start` on, in slots of a second."""
     schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}, "timestamp": "at"}
@@ -301,19 +312,19 @@ def by_time(upped, rounds, start, horizon):
 
 
 def test_slots_in_the_past_are_refused_and_a_replay_moves_their_records_and_loses_none(guest):
-    by_time(guest, 12, 1_700_000_000, 4)
+    by_time(guest, 6, 1_700_000_000, 600)
     guest.up()
     assert guest.ends() != 0
     assert "mesh.slots.start: slot 1 ended " in guest.said
-    guest.up("--replay")
+    guest.up("--replay", command=SOON)
     assert guest.ends() == 0, guest.said
     assert "the time of every record moves by " in guest.said
     begun = load(guest.state / "replay.yaml").mesh.slots.start
     for name in guest.names:
         messages = stored(connection(guest.servers), load(guest.path).data_topics(name).records)
-        assert [message.timestamp()[1] / 1000 for message in messages] == [begun + k + 0.5 for k in range(12)]
+        assert [message.timestamp()[1] / 1000 for message in messages] == [begun + k + 0.5 for k in range(6)]
         predicted = stored(connection(guest.servers), load(guest.path).data_topics(name).predictions)
-        assert [json.loads(message.value())["round"] for message in predicted] == list(range(1, 13))
+        assert [json.loads(message.value())["round"] for message in predicted] == list(range(1, 7))
 
 
 def test_a_scheduler_refuses_a_run_that_was_over_before_it_began(guest):

@@ -60,7 +60,7 @@ def test_rounds_rise_a_killed_node_is_silent_and_q_leaves_the_terminal_as_it_was
         wait_until(lambda: "-●○" in row(terminal, names[0]))
         before = rounds(terminal)
         wait_until(lambda: rounds(terminal) > before)
-        assert "silent" not in row(terminal, names[0])
+        wait_until(lambda: "silent" not in row(terminal, names[0]))  # a busy machine may hold up any
         terminal.press("?")
         wait_until(lambda: any(line.startswith("relaying") for line in terminal.lines))
         terminal.press("h")

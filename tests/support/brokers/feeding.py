@@ -2,18 +2,24 @@
 
 import json
 import uuid
+from contextlib import closing, suppress
+from itertools import islice
 
 from confluent_kafka import Consumer, TopicPartition
 
+from streams.bus.bus import BusError
 from streams.bus.connection import consumer_settings
+from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
 from streams.bus.provision import Admin
-from streams.bus.topic_specs import data_specs
+from streams.bus.topic_specs import MIB, data_specs
 from streams.codec.topics import DataTopics
+from streams.mesh.file import load
+from streams.records.sources import open_source
 from streams.runtime.process import Stop
 from streams.tools.feed.feed import feed
 from streams.tools.feed.lines import FeedOptions
-from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.brokers.topics import PATIENCE, connection, until
 from tests.support.meshes.files import changed, loaded
 
 SCHEMA = {"features": {"x": {"bounds": [0, 100]}, "y": "number"}, "label": {"column": "z"}}
@@ -93,6 +99,40 @@ class Feeding:
     def letters(self):
         """What was dead-lettered."""
         return [json.loads(message.value()) for message in stored(self.broker, self.topics.dead_letters)]
+
+
+class Rations:
+    """Gives nodes the records of their sources bit by bit, where a test does something in mid-run.
+
+    Slots that wait for records, and nodes that wait for each other, hold a run at the last record that one
+    node has: no machine is so fast that the run is over before the test has done what it does.
+    """
+
+    def __init__(self, path):
+        self._path, self._given = path, {}
+
+    def allow(self, name, records):
+        """Let the node have so many records in all."""
+        file, before = load(self._path), self._given.get(name, 0)  # a password may be another by now
+        topic, source = file.data_topics(name).records, open_source(file, name, file.mesh.seed)
+        with closing(opened_bus(file.brokers(name).data, topic)) as bus:
+            for record in islice(source.records, before, records):
+                bus.send(topic, record.value)
+            assert bus.flush(PATIENCE)
+        self._given[name] = records
+
+
+def opened_bus(broker, topic):
+    """A bus for that topic: a broker that has just started leads no partition yet."""
+    buses = []
+
+    def opened():
+        with suppress(BusError):
+            buses.append(KafkaBus(broker, {topic: MIB}))
+        return buses
+
+    until(opened)
+    return buses[0]
 
 
 def stored(broker, topic, partition=0):

@@ -1,6 +1,6 @@
 """Damages to a node's journal while no process has it open: `damage(state folder, node, backup, random)`.
 
-`backup`: a folder with an older copy of the journal's files, by `saved`.
+`backup`: a folder with an older copy of the journal, by `saved`.
 """
 
 import shutil
@@ -13,10 +13,14 @@ from streams.state.journal_file import keep_life, read_life
 
 
 def saved(state, node, backup):
-    """Copy the journal's files into a new folder."""
+    """Copy the journal into a new folder as it is at one moment, also where a process writes to it."""
     backup.mkdir()
-    for file in state.glob(f"{node}.journal*"):
-        shutil.copy(file, backup / file.name)
+    journal = StateFolder(state).journal(node)
+    with (
+        closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(backup / journal.name)) as copy,
+    ):
+        source.backup(copy)
 
 
 def put_back(journal):

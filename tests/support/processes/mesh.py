@@ -15,6 +15,7 @@ from streams.codec import decode_release
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
 from streams.mesh.settings.files import read_yaml
+from tests.support.brokers.feeding import Rations
 from tests.support.brokers.topics import until
 from tests.support.processes.command import LONG
 from tests.support.processes.forked import Forked
@@ -100,6 +101,7 @@ class LiveMesh(LiveProcesses):
 
     def __init__(self, path, launched=Forked):
         super().__init__(path, load(path), launched)
+        self._rations = Rations(path)
 
     def scheduler(self, label="scheduler"):
         """Start a scheduler."""
@@ -114,9 +116,13 @@ class LiveMesh(LiveProcesses):
         """Feed a node, and wait until that is done."""
         assert self.start(f"feed-{name}", "feed", self.path, name, *options).ends() == 0
 
-    def feed_all(self, *options):
-        """Feed every node at once, and wait until that is done."""
-        names = list(self.file.mesh.nodes)
+    def allow(self, name, records):
+        """Let the node have so many records in all, and not one more before the next call (Rations)."""
+        self._rations.allow(name, records)
+
+    def feed_all(self, *options, but=()):
+        """Feed every node at once, those in `but` left out, and wait until that is done."""
+        names = [name for name in self.file.mesh.nodes if name not in but]
         feeders = [self.start(f"feed-{name}", "feed", self.path, name, *options) for name in names]
         for feeder in feeders:
             assert feeder.ends() == 0, feeder.log
