@@ -25,7 +25,7 @@ OTHERS = {
     *("NA", "NaN", "None", "Int64"),  # of data frames
     *("MIRRORMESH_SECRETS", "MIRRORMESH_SETS", "DATA_USER"),  # a compose project's, a mesh file's variables
     *("SquaredNorm", "fast", "tools"),  # what once was, an extra, a folder of `streams`
-    "crc32",  # of Python's zlib
+    *("crc32", "fnlwgt"),  # of Python's zlib, and of the Adult data
     "secret_draws",  # a table of a journal
     "mirrormesh_broker_connected",  # a metric with its prefix
     # a reader's own
