@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from streams.tools.broker.broker import status, stop
 from tests.support.brokers.development import started
+from tests.support.brokers.registry import apicurio
 from tests.support.processes.asking import Asking
 from tests.support.processes.programs import left_out
 
@@ -56,6 +57,13 @@ def mortal(tmp_path_factory):
     folder = tmp_path_factory.mktemp("broker") / "mortal"
     yield folder
     stop(folder)
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory):
+    """A real schema registry, one a test process, and its process: use subjects of your own."""
+    with apicurio(tmp_path_factory.mktemp("registry")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ test -n "${engine:-}" || { echo "needs buildah, podman or docker" >&2; exit 1; }
 secrets=$(mktemp -d)
 trap 'rm -rf "$secrets"' EXIT
 options=(--file deploy/Containerfile --tag "$name" --build-arg "BASE=$base")
-options+=(--build-arg "EXTRAS=${EXTRAS-accounting,parquet}")
+options+=(--build-arg "EXTRAS=${EXTRAS-accounting,parquet,registry}")
 options+=(--build-arg "VERSION=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)")
 options+=(--build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)")
 

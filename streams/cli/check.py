@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,8 @@ import typer
 
 from nodes.losses.check_loss import check_loss
 from nodes.machine.slots import TimeSlots
+from streams.bus.bus import Denied, Unreachable
+from streams.bus.registry import SchemaRegistry
 from streams.cli.command_line import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
@@ -69,6 +72,8 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
 
     Of a topic that others made it looks at the settings and the first 1,000 messages, where its broker
     answers: whether it is there and may be read, how many messages hold records, how many share their key.
+    A schema registry is asked whether it answers: one that is away is a warning, one that refuses the user a
+    mistake.
 
     Each owner's set in a collaboration is looked at whole: it must hold its public number of records, and
     none that cannot be read.
@@ -86,7 +91,10 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
     wrong = faulty_loss(file) + unreadable(file) + topics.wrong
     if wrong:
         raise MeshFileError([*wrong, *proposals(file)])
-    odd = findings(file) + topics.odd
+    refused, away = registries(file)
+    if refused:
+        raise MeshFileError(refused)
+    odd = findings(file) + topics.odd + away
     last_lines = [last_slot(file)] if last else []
     typer.echo(f"{file.path}: right")
     if file.unallowed:
@@ -169,6 +177,24 @@ def _unreadable(file: MeshFile, name: str) -> Iterable[str]:
     except MeshFileError as error:
         return error.lines
     return ()
+
+
+def registries(file: MeshFile) -> tuple[list[str], list[str]]:
+    """Return a line for each schema registry that refuses the user here, and for each that is away."""
+    refused, away = list[str](), list[str]()
+    for name in file.nodes:
+        source = file.existing_topic(name)
+        if source is None or source.registry is None:
+            continue
+        path = ("nodes", name, "source", "registry")
+        try:
+            with closing(SchemaRegistry(source.registry)) as registry:
+                registry.look()
+        except Denied as error:
+            refused += file.refuse(path, str(error)).lines
+        except Unreachable as error:
+            away.append(f"{'.'.join(path)}: {error}")
+    return refused, away
 
 
 def uneven_parts(file: MeshFile) -> list[str]:

@@ -16,6 +16,7 @@ from streams.bus.preflight import Outside, PreflightFailed
 from streams.codec import Refused
 from streams.codec.topics import DataTopics
 from streams.ledger import Promise, Reuse
+from streams.live.data.registry import registry_watch
 from streams.live.data.stream import DataStream
 from streams.live.node_role import NodeRole
 from streams.live.outputs import Decisions, Predictions
@@ -180,6 +181,7 @@ class HostedNode:
                 text = f"nodes.{name}.durability is process: must be machine here, as {BOOT_ID} is missing"
                 raise UsageError(text)
             self._bounds = Bounds(self.mesh.horizon, slots.size, self._learner.ledger)
+        self._registry = registry_watch(file.existing_topic(name), self._decoder, self.log)
         self.data = DataStream(
             file.data_topics(name),
             file.mesh.run,
@@ -188,6 +190,7 @@ class HostedNode:
             timeout,
             late,
             file.existing_topic(name),
+            self._registry,
         )
 
     def open(self, closing: ExitStack) -> None:
@@ -222,6 +225,11 @@ class HostedNode:
         """Whether it could not start for what passes by itself: a lock, or a topic that is missing."""
         missing = isinstance(self.ended, PreflightFailed) and self.ended.missing
         return missing or isinstance(self.ended, JournalLocked)
+
+    def check_registry(self) -> None:
+        """Look whether its schema registry answers, if it has one. Raises Denied."""
+        if self._registry is not None:
+            self._registry.check()
 
     def check_lock(self) -> None:
         """Raise JournalLocked while another process has the journal open."""
@@ -348,6 +356,7 @@ class HostedNode:
             lag=lambda: self.data.lag,
             counts=lambda: self.data.counts,
             journal_bytes=journal_bytes,
+            registry=None if self._registry is None else self._registry.is_there,
             truth=has_truth(self._decoder),
             ends=certificates.ends,
             generation=self.mesh.generation,

@@ -3,6 +3,7 @@
 Its start goes in this order, as each step rests on the one before:
 
 1. the journal and its lock (`HostedNode.open`): a second process of the node ends before it touches a broker;
+   and a schema registry, if its source has one, which may refuse it;
 2. the brokers, the data topic, the mesh's topics: a missing right or topic is named before anything is sent;
 3. the line of what is spent (`HostedNode.begin`), durable before any record is learnt from;
 4. the hello, so that an older process of the node ends, and then the logs: where to continue
@@ -183,6 +184,7 @@ class NodeProcess:
             warn_of_open("Faust's pages", self._options.web, self._log)
             self._prepare()
             self._each(lambda node: node.open(closing))
+            self._each(lambda node: node.check_registry())
             reach_brokers(self._file, self._names, stop)
             ask: Ask = partial(retry_until_reachable, stop)
             self._all_or_some(ask, self._check_data, self._check_data)

@@ -23,7 +23,7 @@ _NAMES = 8
 """The most places that one line names."""
 _LINES = 200
 """The most mistakes that one error tells: a file of 1 MiB can hold 100,000."""
-_HIDDEN = "brokers"
+_HIDDEN = frozenset({"brokers", "registry"})
 _SECRET = re.compile("pass?word|passphrase|secret", re.IGNORECASE)
 """What is in the name of a setting that may be secret, wherever somebody wrote it by mistake."""
 _ALLOWED = {
@@ -173,7 +173,7 @@ def _key(key: str | int) -> str:
 
 
 def _is_secret(key: object) -> bool:
-    return key == _HIDDEN or (isinstance(key, str) and _SECRET.search(key) is not None)
+    return key in _HIDDEN or (isinstance(key, str) and _SECRET.search(key) is not None)
 
 
 def _holds_secret(value: object) -> bool:

@@ -226,6 +226,13 @@ class PrivateMetric(Enum):
         "seconds",
         "When the first of the certificates for the data broker ends; +Inf: there is none.",
     )
+    REGISTRY = Metric(
+        "registry_answers",
+        "gauge",
+        "",
+        "Whether the schema registry of the node's source answers: 1 or 0. While it does not, no records are "
+        "taken in.",
+    )
     REGRET = Metric(
         "regret",
         "gauge",

@@ -46,6 +46,8 @@ class NodeMetrics:
         The counts of records (DataStream.counts).
     journal_bytes : callable
         The size of the journal.
+    registry : callable or None
+        Whether the schema registry answered the last look; None: there is none.
     truth : bool
         Whether records hold the right decision.
     ends : (float, float)
@@ -68,6 +70,7 @@ class NodeMetrics:
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
+        registry: Callable[[], bool] | None = None,
         truth: bool = False,
         ends: tuple[float, float] = (inf, inf),
         generation: int = 0,
@@ -79,6 +82,8 @@ class NodeMetrics:
         self.timing = Timing(self.shared, self.private, clock, steady)
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends[0])
         self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
+        if registry is not None:
+            self.private.gauge(PrivateMetric.REGISTRY, registry)
         self._newest = generation
         self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
         self.shared.gauge(SharedMetric.PLAN_GENERATION, lambda: self._newest)

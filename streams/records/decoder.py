@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import orjson
@@ -28,6 +28,9 @@ from streams.records.faults import (
 from streams.records.notation import JSON, Notation, csv_notation, is_missing
 from streams.records.record import TotalDecoder
 from streams.records.times import moments
+
+if TYPE_CHECKING:
+    from streams.records.avro import Schemas
 
 Columns = Mapping[str, Sequence[object]]
 """The values of many records, by column."""
@@ -117,6 +120,18 @@ class CsvFields:
         return {name: by_name[name] for name in names if name in by_name}
 
 
+def columns_of(objects: Sequence[Mapping[str, object]], names: Sequence[str]) -> Columns | None:
+    """Return those of the named columns that all objects have; None if only some have one."""
+    present = [name for name in names if name in objects[0]]
+    if len(present) < len(names) and any(
+        not fields.keys().isdisjoint(set(names).difference(present)) for fields in objects
+    ):
+        return None
+    if len(present) == 1:
+        return {present[0]: [fields[present[0]] for fields in objects]}
+    return dict(zip(present, zip(*map(itemgetter(*present), objects), strict=True), strict=True))
+
+
 class JsonFields:
     """Splits JSON objects, each of which names its own columns."""
 
@@ -150,14 +165,7 @@ class JsonFields:
             texts = sum(type(field) is str for fields in objects for field in fields.values())
             if marks != 2 * (parsed + texts):
                 return None
-        present = [name for name in names if name in objects[0]]
-        if len(present) < len(names) and any(
-            not fields.keys().isdisjoint(set(names).difference(present)) for fields in objects
-        ):
-            return None
-        if len(present) == 1:
-            return {present[0]: [fields[present[0]] for fields in objects]}
-        return dict(zip(present, zip(*map(itemgetter(*present), objects), strict=True), strict=True))
+        return columns_of(objects, names)
 
     def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
         """Return why the bytes are no JSON object whose keys stand once."""
@@ -271,6 +279,11 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return [self.parts(value) for value in values]
         features, labels = arrays
         return list(zip(features, [None] * len(values) if labels is None else labels.tolist(), strict=True))
+
+    @property
+    def schemas(self) -> "Schemas | None":
+        """What is known of the schemas that records were written with; None: they need none."""
+        return getattr(self._fields, "schemas", None)
 
     @property
     def timed(self) -> bool:

@@ -318,13 +318,16 @@ def message_lines(
     file: MeshFile, name: str, settings: TopicSettings, first: Sample, lines: TopicLines
 ) -> None:
     """Add the lines on a topic's first messages."""
+    if settings.registry is not None:
+        lines.looked_at.append(f"{settings.topic}: its messages are Avro, and were not read")
+        return
     place, messages = ("nodes", name, "source"), Messages(settings)
     values = [
         WholeMessage.of(_bytes(message.value()), _bytes(message.key()), _headers(message.headers()))
         for message in first.messages
     ]
     lines.wrong += _unknown_fields(file, name, settings, messages, values)
-    decoder, counts = message_decoder(file, settings), FaultCounts()
+    decoder, counts = message_decoder(file, settings, place), FaultCounts()
     reasons, keys = Counter[NotARecord](), Counter[bytes]()
     for value in values:
         reason = decoder.no_record(value)

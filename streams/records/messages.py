@@ -7,18 +7,24 @@ time it is left out before a slot's first records are chosen, which changes its 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
 from streams.mesh.settings.schema import WHOLE, OriginSettings, word
-from streams.records.decoder import Columns, CsvFields, Fields, SchemaDecoder, json_fields, message_encoding
+from streams.records.avro import FRAME, UNFRAMED, AvroFields, Path, Schemas, is_framed
+from streams.records.decoder import (
+    Columns,
+    CsvFields,
+    Fields,
+    SchemaDecoder,
+    columns_of,
+    json_fields,
+    message_encoding,
+)
 from streams.records.faults import Fault, NotARecord
 from streams.records.record import WholeMessage
-
-_FRAME = 5
-"""The bytes of a schema registry's frame: 0, and a schema's id."""
 
 
 class MessageFields(Fields, Protocol):
@@ -36,49 +42,57 @@ class FramedFields:
 
     def __call__(self, value: bytes) -> Mapping[str, object] | None:
         """Return a JSON object's fields."""
-        return json_fields(value[_FRAME:]) if _is_framed(value) else None
+        return json_fields(value[FRAME:]) if is_framed(value) else None
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many messages; None if one of them is odd."""
-        if not all(map(_is_framed, values)):
+        if not all(map(is_framed, values)):
             return None
-        return json_fields.columns([value[_FRAME:] for value in values], names)
+        return json_fields.columns([value[FRAME:] for value in values], names)
 
     def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
         """Return why a message has no fields."""
-        if not _is_framed(value):
-            return Fault(None, "without a schema registry's frame")
-        return json_fields.fault(value[_FRAME:], columns)
+        if not is_framed(value):
+            return Fault(None, UNFRAMED)
+        return json_fields.fault(value[FRAME:], columns)
 
     def no_record(self, value: bytes) -> None:
         """Return None: each message is a record."""
 
     def single(self, value: bytes) -> str:
         """Return the text behind the frame, as one value. Raises ValueError."""
-        if not _is_framed(value):
+        if not is_framed(value):
             raise ValueError
-        return value[_FRAME:].decode()
-
-
-def _is_framed(value: bytes) -> bool:
-    return len(value) > _FRAME and value[0] == 0
+        return value[FRAME:].decode()
 
 
 class Messages:
-    """Splits messages into the fields of their records, as `Fields` does."""
+    """Splits messages into the fields of their records, as `Fields` does.
+
+    `schemas`: what is known of a registry's; None: none is needed. Raises NoRegistryExtra.
+    """
 
     def __init__(self, settings: TopicSettings) -> None:
         self._origins = _origins(settings)
         self._value = settings.value
         self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
         self._headers = {name: frozenset(words) for name, words in (settings.where_headers or {}).items()}
-        self._split: MessageFields = FramedFields() if settings.framed else json_fields
-        if settings.columns is not None:
-            dialect = settings.dialect
-            encoding = "utf-8-sig" if dialect is None else message_encoding(dialect)
-            self._split = CsvFields(settings.columns, dialect, encoding)
+        self.schemas: Schemas | None = None
+        self._split: MessageFields = self._of_format(settings)
         self.notation = self._split.notation
         self._last: tuple[bytes | None, Mapping[str, object] | None] = None, None
+
+    def _of_format(self, settings: TopicSettings) -> MessageFields:
+        match settings.format:
+            case "csv":
+                dialect = settings.dialect
+                encoding = "utf-8-sig" if dialect is None else message_encoding(dialect)
+                return CsvFields(settings.columns or (), dialect, encoding)
+            case "avro":
+                fields = AvroFields(_paths(settings))
+                self.schemas = fields.schemas
+                return fields
+        return FramedFields() if settings.framed else json_fields
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
         """Return the record's fields; those that are elsewhere in the message under their columns' names."""
@@ -101,9 +115,12 @@ class Messages:
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many messages; None if one is odd, or each is to be looked at alone."""
-        if self._value is not None or self._where or self._headers or self._origins:
+        if self._where or self._headers:  # what they leave out would make most slots odd
             return None
-        return self._split.columns(values, names)
+        if self._value is None and not self._origins:
+            return self._split.columns(values, names)
+        records = [record for value in values if (record := self(value)) is not None]
+        return columns_of(records, names) if len(records) == len(values) else None
 
     def fault(self, message: bytes, columns: Sequence[str]) -> Fault:
         """Return why a message gives no fields."""
@@ -186,6 +203,19 @@ def _origins(settings: TopicSettings) -> dict[str, OriginSettings]:
     """Return where columns are that are not in a field of just their name: a name with dots is a path."""
     within = {name: OriginSettings(path=name) for name in settings.record.columns if "." in name}
     return within | settings.record.origins
+
+
+def _paths(settings: TopicSettings) -> Iterator[Path]:
+    """Yield the paths of all fields that are read, in messages and in their keys."""
+    envelope = () if settings.value is None else tuple(settings.value.split("."))
+    origins = _origins(settings)
+    for name in settings.record.columns:
+        origin = origins.get(name, OriginSettings(path=name))
+        if origin.path is not None:
+            yield (*envelope, *origin.path.split("."))
+        elif origin.key is not None:
+            yield () if origin.key == WHOLE else tuple(origin.key.split("."))
+    yield from (tuple(path.split(".")) for path in settings.where or ())
 
 
 _NOTHING = object()

@@ -10,6 +10,7 @@ import numpy as np
 
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.bus.registry import NoRegistryExtra
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError
 from streams.mesh.file import AnyFile, MeshFile
@@ -194,13 +195,19 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     if isinstance(settings, FileSettings):
         return file_decoder(file, settings, ("nodes", node, "source"))
     if isinstance(settings, TopicSettings):
-        return message_decoder(file, settings)
+        return message_decoder(file, settings, ("nodes", node, "source"))
     return LibsvmDecoder(settings, file.dimension)
 
 
-def message_decoder(file: Refuser, settings: TopicSettings) -> SchemaDecoder:
-    """Return the decoder of the messages of a topic that is there already."""
-    messages = Messages(settings)
+def message_decoder(file: Refuser, settings: TopicSettings, path: tuple[str, ...]) -> SchemaDecoder:
+    """Return the decoder of the messages of a topic that is there already.
+
+    Raises MeshFileError, which names `path`, where what decodes them is not installed.
+    """
+    try:
+        messages = Messages(settings)
+    except NoRegistryExtra as error:
+        raise file.refuse((*path, "format"), str(error), settings.format) from None
     return SchemaDecoder(settings.record, messages, settings.max_record_bytes, file.dimension)
 
 

@@ -18,18 +18,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import orjson
 
 import mirrormesh
+from streams.bus.registry import Definition
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
+from streams.mesh.settings.node import TopicSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.messages import Messages
 from streams.records.observed import observed
 from streams.records.parquet import RowDecoder, RowFields, parquet_lines, parquet_row_values
 from streams.records.sources import decoder
 from tests.benchmarks.spreads import spread
+from tests.support.brokers.avro import message
+from tests.support.brokers.avro import record as record_of
 
 INCOME = Path(__file__).parents[2] / "deploy" / "meshes" / "income.yaml"
 TURNS, RECORDS = 9, 2_000
@@ -126,6 +132,40 @@ def parquet(folder: Path, dimension: int, size: int) -> None:
     )
 
 
+def avro_records(dimension: int, size: int, *, nested: bool = False) -> None:
+    """Compare on Avro records of nullable doubles, in slots of that size; nested: in an envelope."""
+    chance = np.random.Generator(np.random.Philox(1))
+    names = [*(f"x{k}" for k in range(dimension)), "y"]
+    row: dict[str, Any] = record_of("Row", **{name: ["null", "double"] for name in names})
+    schema = record_of("Envelope", after=["null", row], op="string") if nested else row
+    tree = {"features": dict.fromkeys(names[:-1], "number"), "label": {"column": "y"}}
+    settings: dict[str, Any] = {"kind": "topic", "topic": "t", "schema": tree, "format": "avro"}
+    settings |= {"registry": {"url": "http://127.0.0.1:1"}, "value": "after" if nested else None}
+    source = TopicSettings.model_validate(settings)
+    read = SchemaDecoder(source.record, Messages(source))
+    assert read.schemas is not None
+    read.schemas.learn(1, Definition("AVRO", json.dumps(schema)))
+    rows = [dict(zip(names, one, strict=True)) for one in chance.normal(size=(RECORDS, len(names))).tolist()]
+    lines = [message(1, schema, {"after": one, "op": "c"} if nested else one) for one in rows]
+    slots = [tuple(lines[k : k + size]) for k in range(0, RECORDS, size)]
+    parsed = fastavro.parse_schema(schema)
+
+    def bare() -> None:
+        for values in slots:
+            for value in values:
+                fastavro.schemaless_reader(io.BytesIO(value[5:]), parsed, None)
+
+    compare(
+        f"Avro, d = {dimension}, h = {size:,}{', nested' if nested else ''}",
+        RECORDS,
+        {
+            "bare fastavro": bare,
+            "a slot at once": lambda: [observed(values, read) for values in slots],
+            "record by record": lambda: alone(slots, read),
+        },
+    )
+
+
 def adult() -> None:
     """Compare on Adult's CSV, in the slots of the example."""
     read = decoder(load(INCOME), "bank-1")
@@ -203,6 +243,8 @@ def main() -> None:
     """Measure, and print."""
     for dimension, size in ((2, 1000), (10, 1000), (55, 1000), (2, 8)):
         json_objects(dimension, size)
+    for size, nested in ((32, False), (256, False), (256, True)):
+        avro_records(20, size, nested=nested)
     adult()
     with tempfile.TemporaryDirectory() as name:
         if importlib.util.find_spec("pyarrow") is None:

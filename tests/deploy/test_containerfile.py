@@ -93,7 +93,7 @@ def test_an_engine_is_told_the_base_the_versions_and_pip_s_settings_as_secrets(e
     done = subprocess.run([BUILD, "mine"], env=environment, capture_output=True, text=True, check=True)
     words = done.stdout.splitlines()
     arguments = words[: words.index(".")]
-    assert {f"BASE={base}", "VERSION=0.1.0", "EXTRAS=accounting,parquet", "mine"} <= set(arguments)
+    assert {f"BASE={base}", "VERSION=0.1.0", "EXTRAS=accounting,parquet,registry", "mine"} <= set(arguments)
     assert "1700000000" in " ".join(arguments)
     assert not [word for word in arguments if "packages.example" in word]
     assert "index-url = https://user:secret@packages.example/simple" in words

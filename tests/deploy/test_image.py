@@ -70,7 +70,8 @@ def test_it_has_the_versions_of_the_lock_and_nothing_else(image):
         if one.marker is None or one.marker.evaluate({"python_version": python})
     }
     here = {name: version for name, version in installed(image).items() if name != "mirrormesh"}
-    assert {"numpy", "faust-streaming", "confluent-kafka", "pyarrow", "dp-accounting"} <= set(here)
+    extras = {"pyarrow", "dp-accounting", "fastavro"}
+    assert {"numpy", "faust-streaming", "confluent-kafka", *extras} <= set(here)
     assert {name: version for name, version in here.items() if lock.get(name) != version} == {}
 
 

@@ -173,6 +173,7 @@ LEFT_OUT = {
     "edges_on",
     "epsilon_left",
     "pass_seconds",
+    "registry_answers",
     "plans_ignored_total",
     "releases_ignored_total",
     "releases_received_total",

@@ -25,6 +25,7 @@ OF_A_COLLABORATION = {
     *(SharedMetric.QUERY, SharedMetric.QUERIES, SharedMetric.ANSWERED, SharedMetric.LEFT_OUT),
     *(SharedMetric.SECOND_RESPONSES, SharedMetric.QUERIES_REFUSED),
     PrivateMetric.PASS,
+    PrivateMetric.REGISTRY,  # of nodes with one
 }
 
 

@@ -14,13 +14,14 @@ from nodes.machine.slots import Arrival, LatePolicy, Place, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
+from streams.live.data.registry import RegistryWatch
 from streams.live.data.start import DataFailed, Start
 from streams.mesh.settings.node import TopicSettings
 from streams.metrics.private import DataCounts
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultLetters, Letter
 from streams.records.messages import TimedMessages
-from streams.records.record import Decoder
+from streams.records.record import Decoder, WholeMessage
 
 
 class DataStream:
@@ -28,7 +29,7 @@ class DataStream:
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
     records that wait, with slots by count (None: all are used). `existing`: that others made the topic, and
-    which of its partitions are read.
+    which of its partitions are read. `registry`: that of the schemas that records name.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class DataStream:
         timeout: float | None,
         late: LatePolicy | None = None,
         existing: TopicSettings | None = None,
+        registry: RegistryWatch | None = None,
     ) -> None:
+        self._registry, self._keys = registry, existing is not None and bool(existing.record.of_keys)
         self._partitions = None if existing is None else existing.partitions
         self.whole = existing is not None and existing.reads_whole
         placed = None
@@ -90,10 +93,14 @@ class DataStream:
         `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
         """
         self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
+        if self._registry is not None:
+            self._registry.start()
         return Start(self.topic, position, self._collector, lambda: self.over, self.floor, self._partitions)
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
+        if self._registry is not None:
+            await self._registry.ready(self._framed(arrivals), lambda: self.over)
         place = 0
         while place < len(arrivals) and not self.over:
             try:
@@ -107,6 +114,12 @@ class DataStream:
                 self._room.clear()
         if self._collector.awaits_ends:
             self._stir()
+
+    def _framed(self, arrivals: Sequence[Arrival[bytes]]) -> list[bytes]:
+        """Return what may name a schema: messages, and their keys where they are read."""
+        messages = [arrival.value for arrival in arrivals]
+        keys = [message.key or b"" for message in messages if isinstance(message, WholeMessage)]
+        return messages + keys if self._keys else messages
 
     async def expire(self) -> None:
         """Close slots empty whose time-out is over."""
@@ -158,7 +171,9 @@ class DataStream:
         self._collector.settle(moment)
 
     def sum_up(self) -> None:
-        """Send the letter that sums up what could not be read."""
+        """Send the letter that sums up what could not be read, and leave the registry alone."""
+        if self._registry is not None:
+            self._registry.stop()
         for letter in self._faults.summary():
             self.send_letter(letter)
 

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -27,6 +28,18 @@ def _one_line(text: str) -> str:
 
 
 FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment, AfterValidator(_one_line)]
+
+
+def _url(text: str) -> str:
+    for address in text.split(","):
+        parts = urlsplit(address.strip())
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise refusal("must be http:// or https:// with a host, or several with commas between them")
+        if parts.username is not None or parts.password is not None:
+            raise refusal("must have no user in it: username and password are keys of their own")
+    return ",".join(address.strip() for address in text.split(","))
+
+
 _OF_USERS = ("mechanism", "username", "password", "password_file")
 _OF_TLS = ("ca", "certificate", "key", "key_password", "key_password_file", "verify_host_name")
 
@@ -161,6 +174,44 @@ class BrokerSettings(Settings):
         """The path, of a file or folder, of the certificates of CAs; the same for all clients."""
         system = ssl.get_default_verify_paths()
         return self.ca or system.cafile or system.capath
+
+
+class RegistrySettings(Settings):
+    """The connection to a schema registry with the interface of Confluent's. `${NAME}` is replaced from the
+    environment.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    url: Annotated[FromEnvironmentText, AfterValidator(_url)]
+    """`http://host:port/path` or `https://...`, or several of one registry with commas between them."""
+    username: FromEnvironmentText | None = None
+    """The user, with a password. Not given: a registry without users."""
+    password: PlainSecret | None = None
+    """The password, best as a variable of the environment (`${NAME}`). Not given: `password_file`, or no
+    user."""
+    password_file: FileName | None = None
+    """The path of a file that holds the password in one line. Not given: `password`, or no user."""
+    ca: FileName | None = None
+    """The path of the certificates (PEM) of the CAs that the registry's certificate may come from. Not given:
+    those of the package certifi."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secrets(cls, value: Any, info: ValidationInfo) -> Any:
+        return read_secrets(value, ("password",), info) if isinstance(value, Mapping) else value
+
+    @model_validator(mode="after")
+    def _whole(self, info: ValidationInfo) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise refusal("missing: a user has both", "username" if self.username is None else "password")
+        if self.username is not None and ":" in self.username:
+            raise refusal("must have no colon, as it ends there in HTTP", "username")
+        if self.ca is not None and "https://" not in self.url:
+            raise refusal("needs an https:// address", "ca")
+        if self.ca is not None and are_read(info):
+            check_ca(self.ca)
+        return self
 
 
 def _needs(kind: str) -> str:

@@ -20,7 +20,7 @@ from streams.mesh.settings.base import (
     refusal,
     tagged,
 )
-from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, RegistrySettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import WHOLE, FieldPath, SchemaSettings, Words
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
@@ -232,8 +232,11 @@ class TopicSettings(Settings):
     broker: BrokerSettings | None = None
     """The broker with the topic. A user there needs the rights to describe and to read it. Not given: the
     party's data broker."""
-    format: Literal["json", "csv"] = "json"
-    """A message's value: a JSON object, or a CSV line."""
+    format: Literal["json", "csv", "avro"] = "json"
+    """A message's value: a JSON object, a CSV line, or Avro by a schema registry (which needs
+    `pip install 'mirrormesh[registry]'`)."""
+    registry: RegistrySettings | None = None
+    """The registry with the schemas of Avro. Not given: the format is another."""
     framed: bool = False
     """Before the JSON of each value, and of each key that is read, is a schema registry's frame: a zero byte
     and four of a schema's id. They are passed over; a message without them is unreadable."""
@@ -274,9 +277,12 @@ class TopicSettings(Settings):
             raise refusal(
                 "a message is one record, whatever it holds: must be false", "dialect", "line_breaks"
             )
-        lines = self.format == "csv"
+        lines, avro = self.format == "csv", self.format == "avro"
+        if avro != (self.registry is not None):
+            raise refusal("missing: format avro needs one" if avro else "goes with format avro", "registry")
         if self.framed and self.format != "json":
-            raise refusal("goes with format json", "framed")
+            text = "goes with format json" if lines else "goes with format json: Avro has a frame as it is"
+            raise refusal(text, "framed")
         for key in ("value", "where"):
             if lines and getattr(self, key) is not None:
                 raise refusal("goes with format json: a CSV line has no fields within fields", key)

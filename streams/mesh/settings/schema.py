@@ -239,7 +239,8 @@ class OriginSettings(Choice):
     header: Annotated[str | None, Field(min_length=1)] = None
     """The message's header of that name, as text; the last one, if there are several."""
     key: Annotated[str, AfterValidator(_key_path)] | None = None
-    """A field of the message's key, which has the same format as its value; `.` is the whole key, as text."""
+    """A field of the message's key, which has the same format as its value; `.` is the whole key: text, or
+    with Avro a single value."""
 
     @model_validator(mode="before")
     @classmethod

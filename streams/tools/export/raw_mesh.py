@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -298,13 +298,40 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
     """
     brokers = raw.brokers(node)
     node_settings = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
+    own_variables: tuple[str, ...] = ()
     if isinstance(node_settings.get("source"), Mapping):
+        own_variables = _of_source(str(raw.file.path), ("nodes", node, "source"), node_settings["source"])
         node_settings["source"] = {
             key: value for key, value in node_settings["source"].items() if key != "path"
         }
         node_settings["source"] |= _columns(raw, node)
     node_settings["private_endpoint"] = private
-    return _made(raw, brokers, folder, {"nodes": {node: node_settings}})
+    made_file = _made(raw, brokers, folder, {"nodes": {node: node_settings}})
+    return replace(made_file, variables=tuple(dict.fromkeys((*made_file.variables, *own_variables))))
+
+
+def _of_source(file: str, path: tuple[str, ...], source: Tree) -> tuple[str, ...]:
+    """Return the variables of a source's own broker and registry.
+
+    Raises MeshFileError for a secret that is written out, or lies in a file: an export takes none of them.
+    """
+    wrong, texts = list[str](), list[str]()
+    for side in ("broker", "registry"):
+        settings = source.get(side)
+        for key, value in settings.items() if isinstance(settings, Mapping) else ():
+            place = (*path, side, key)
+            if key in TEXTS and not (isinstance(value, str) and _VARIABLE.fullmatch(value)):
+                name = f"{side}_{key}".upper()
+                allowed = f"must be ${{{name}}}, or another variable: an export holds no secret"
+                wrong.append(Problem(file, place, allowed, value).line)
+            elif key in FILES:
+                allowed = "must not be given: an export takes files of brokers.mesh and brokers.data alone"
+                wrong.append(Problem(file, place, allowed, value).line)
+            elif isinstance(value, str):
+                texts.append(value)
+    if wrong:
+        raise MeshFileError(wrong)
+    return tuple(name for text in texts for name in _VARIABLE.findall(text))
 
 
 def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, sets: str) -> ProcessFile:

@@ -41,6 +41,7 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "record": {"truth"},
     "topic": True,
     "broker": True,
+    "registry": True,
     "partitions": True,
 }
 """Source fields left out of published models, because they are local to their owner."""

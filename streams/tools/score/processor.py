@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from confluent_kafka import (
@@ -33,6 +33,7 @@ from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer
 from streams.bus.errors import Cure, bus_error, cure
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import Fault
+from streams.records.record import WholeMessage
 from streams.runtime.process import Stop
 from streams.tools.score.scorer import Models, Scorer
 
@@ -50,6 +51,9 @@ DEAD: Final = 10_000
 _LARGEST = 8 * 2**20
 _LETTER = 2**19
 """A longer record that cannot be read is in no dead letter: a topic takes 1 MiB by default."""
+
+
+_Bytes = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,15 @@ class ScoreProcessor:
         version = self._models.newest()
         if version is None:
             raise BusError(f"{self._route.input}: there is no model any more")
-        outcomes = self._scorer.scores([message.value() for message in batch], version)
+        values: list[bytes | None] = [message.value() for message in batch]
+        if self._scorer.whole:
+            values = [
+                value
+                if value is None
+                else WholeMessage.of(value, message.key(), cast("_Bytes", _headers(message)))
+                for value, message in zip(values, batch, strict=True)
+            ]
+        outcomes = self._scorer.scores(values, version)
         try:
             if self._route.transactions:
                 member = self._consumer.consumer_group_metadata()

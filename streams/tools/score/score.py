@@ -122,8 +122,12 @@ def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
         check_threshold(scoring.threshold, loss_settings)
     _check_predicts(loss, settings, refuser, path)
     classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
-    decoder = message_decoder(refuser, settings)
-    return Scorer(decoder, loss, guarantee, classes=classes, threshold=scoring.threshold), models
+    if settings.registry is not None:
+        text = "is read by up and node: must be json or csv to be scored while messages come"
+        raise refuser.refuse((*path, "format"), text, settings.format)
+    decoder = message_decoder(refuser, settings, path)
+    threshold, whole = scoring.threshold, settings.reads_whole
+    return Scorer(decoder, loss, guarantee, classes=classes, threshold=threshold, whole=whole), models
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:

@@ -59,7 +59,7 @@ class Scorer:
     """Scores messages with versions of one model.
 
     `classes`: the names of the classes whose numbers softmax predicts. `threshold`: the least probability, or
-    score, of a positive; None: no class is said.
+    score, of a positive; None: no class is said. `whole`: records are made of keys or headers too.
     """
 
     def __init__(
@@ -70,7 +70,9 @@ class Scorer:
         *,
         classes: tuple[str, ...] = (),
         threshold: float | None = None,
+        whole: bool = False,
     ) -> None:
+        self.whole = whole
         self._decoder, self._loss = decoder, loss
         self._classes, self._threshold = classes, threshold
         self._guarantee: dict[str, object] = {"epsilon": guarantee.epsilon}

@@ -1,5 +1,7 @@
 """A source that is a topic which others made: what the mesh file makes of it, and what each command says."""
 
+import sys
+
 import pytest
 
 from streams.bus.rights import Scope, data_users
@@ -7,6 +9,9 @@ from streams.bus.topic_specs import data_specs
 from streams.ledger import promises_of
 from streams.mesh.compatibility import Part, part_of
 from streams.mesh.errors import MeshFileError
+from streams.tools.model.writing import source_of
+from tests.support.brokers.avro import need_fastavro
+from tests.support.brokers.registry import stub_registry
 from tests.support.meshes.files import changed, loaded
 from tests.support.processes.in_process import Commands
 
@@ -15,6 +20,11 @@ SCHEMA = {"features": {"x": "number", "deep.y": "number"}, "label": {"column": "
 
 def source(**settings):
     return {"kind": "topic", "topic": "payments.authorised", "schema": SCHEMA} | settings
+
+
+REGISTRY = {"url": "http://127.0.0.1:9"}
+AVRO = {"format": "avro", "registry": REGISTRY}
+UNSET = REGISTRY | {"password": "${NONE}"}
 
 
 def placed(origin):
@@ -140,7 +150,19 @@ def test_the_longest_lag_has_a_unit(tmp_path, text, seconds):
         ({"topic": ["a"]}, "source.topic: "),
         ({"broker": "127.0.0.1:1"}, 'source.broker: "127.0.0.1:1": must be a mapping'),
         ({"broker": {"servers": 1}}, "source.broker.servers: "),
-        ({"format": "avro"}, 'source.format: "avro": must be json or csv'),
+        ({"format": "protobuf"}, 'source.format: "protobuf": must be json, csv or avro'),
+        ({"format": "avro"}, "source.registry: missing: format avro needs one"),
+        ({"registry": REGISTRY}, "source.registry: (hidden): goes with format avro"),
+        ({"registry": REGISTRY, "framed": True}, "source.registry: (hidden): goes with format avro"),
+        (AVRO | {"framed": True}, "source.framed: true: goes with format json: Avro has a frame as it is"),
+        (AVRO | {"registry": "http://x"}, "source.registry: (hidden): must be a mapping"),
+        (AVRO | {"registry": {}}, "source.registry.url: missing: must be given"),
+        (AVRO | {"registry": {"url": "127.0.0.1:8081"}}, "source.registry.url: (hidden): must be http://"),
+        (AVRO | {"registry": {"url": "http://u:hush@x"}}, "source.registry.url: (hidden): must have no user"),
+        (AVRO | {"registry": REGISTRY | {"username": "u"}}, "source.registry.password: missing: a user has"),
+        (AVRO | {"registry": REGISTRY | {"password": "hush"}}, "source.registry.username: missing: a user"),
+        (AVRO | {"registry": UNSET}, "source.registry.password: (hidden): the environment has no variable"),
+        (AVRO | {"registry": REGISTRY | {"ca": "ca.pem"}}, "source.registry.ca: (hidden): needs an https://"),
         ({"columns": ["x"]}, "source.columns: "),
         ({"value": ""}, 'source.value: "": must be names with dots between them'),
         ({"where": {"op": ["c", {"a": 1}]}}, "source.where.op: "),
@@ -165,3 +187,61 @@ def test_a_mistake_is_told_at_its_own_key(tmp_path, settings, line):
     with pytest.raises(MeshFileError) as refused:
         mesh(tmp_path, a=source(**settings), b=source(topic="other"))
     assert f"nodes.a.{line}" in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
+def avro(url, password=None):
+    user = {} if password is None else {"username": "reader", "password": password}
+    return source(format="avro", registry={"url": url} | user)
+
+
+def test_check_warns_of_a_registry_that_is_away(tmp_path, capsys):
+    need_fastavro()
+    outcome = Commands(capsys)(
+        "check", mesh(tmp_path, a=avro("http://127.0.0.1:9"), b=source(topic="b")).path
+    )
+    assert outcome.code == 0, outcome.err
+    text = "Warning: nodes.a.source.registry: http://127.0.0.1:9: the schema registry is away (ConnectError)"
+    assert text in outcome.out
+
+
+def test_check_says_in_one_line_that_a_registry_refuses(tmp_path, capsys):
+    need_fastavro()
+    with stub_registry(user="reader:hush") as stub:
+        right = mesh(tmp_path, a=avro(stub.url, "hush"), b=source(topic="b"))
+        assert Commands(capsys)("check", right.path).code == 0
+        wrong = mesh(tmp_path, a=avro(stub.url, "of-nobody"), b=source(topic="b"))
+        outcome = Commands(capsys)("check", wrong.path)
+    assert (outcome.code, outcome.out) == (2, "")
+    (line,) = outcome.err.strip().splitlines()
+    assert f"nodes.a.source.registry: {stub.url}: the schema registry refuses these credentials (401)" in line
+    assert "of-nobody" not in line
+
+
+def test_what_is_not_installed_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    outcome = Commands(capsys)(
+        "check", mesh(tmp_path, a=avro("http://127.0.0.1:9"), b=source(topic="b")).path
+    )
+    assert (outcome.code, outcome.out) == (2, "")
+    (line,) = outcome.err.strip().splitlines()
+    assert 'nodes.a.source.format: "avro": needs fastavro, which is not installed: pip install' in line
+
+
+def test_a_model_says_nothing_of_the_registry(tmp_path):
+    settings = mesh(tmp_path, a=avro("http://127.0.0.1:9"), b=source(topic="b")).own("a").source
+    tree = source_of([settings])
+    assert tree["format"] == "avro"
+    assert "registry" not in tree
+
+
+def test_a_node_whose_registry_refuses_ends_at_its_start_in_one_line(tmp_path, capsys):
+    need_fastavro()
+    with stub_registry(user="reader:hush") as stub:
+        file = mesh(tmp_path, a=avro(stub.url, "of-nobody"), b=source(topic="b"))
+        outcome = Commands(capsys)("node", file.path, "a", "--state", tmp_path / "state")
+    assert outcome.code == 1
+    (line,) = [line for line in outcome.err.splitlines() if "schema registry" in line]
+    assert line.endswith(f"{stub.url}: the schema registry refuses these credentials (401)")
+    assert "of-nobody" not in outcome.err
+    assert "Traceback" not in outcome.err

@@ -70,6 +70,16 @@ def test_what_a_slot_says_is_counted_for_its_owner():
     assert private(figures, "regret_average") == 34
 
 
+def test_the_owner_alone_sees_whether_the_schema_registry_answers():
+    answers = True
+    figures = metrics(registry=lambda: answers)
+    assert private(figures, "registry_answers") == 1
+    answers = False
+    assert private(figures, "registry_answers") == 0
+    assert "registry" not in str(shown(figures.shared))
+    assert "registry" not in str(shown(metrics().private))
+
+
 def test_calls_of_an_own_loss_that_fail_are_counted_for_its_owner_alone():
     own = OwnLoss(Hinge())
     figures = metrics(replace(learner(), loss=own))

@@ -24,6 +24,7 @@ def metrics(
     connected=lambda: True,
     lag=lambda: Private(None),
     counts=lambda: Private(DataCounts()),
+    registry=None,
     truth=False,
     ends=(inf, inf),
     clock=time.time,
@@ -32,6 +33,7 @@ def metrics(
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
+    asked |= {"registry": registry}
     return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock, steady=steady)
 
 

@@ -28,7 +28,8 @@ from streams.mesh.settings.node import HeldOutSettings, NodeSettings
 from streams.mesh.settings.schema import SchemaSettings
 from tests.support.published.pages import ROOT
 
-ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
+_PASSWORDS = ("MESH_PASSWORD", "DATA_PASSWORD", "REGISTRY_PASSWORD")
+ENVIRONMENT = dict.fromkeys(_PASSWORDS, "secret") | {"DATA": "data"}
 ENDS = (
     "init",
     "check",

@@ -223,3 +223,34 @@ def test_a_list_of_files_that_is_no_text_is_another_file(tmp_path):
     (tmp_path / "mine").touch()
     with pytest.raises(UsageError, match="holds mine, which no export wrote"):
         write_folder(tmp_path, {"a.yaml": "1"})
+
+
+TOPIC = """{kind: topic, topic: t, schema: {features: {x: number, y: number}, label: {column: distance}},
+      format: avro, registry: {url: "http://registry.example:8081", username: reader, MORE}}"""
+
+
+def with_registry(path, more):
+    tree = yaml.safe_load(path.read_text())
+    tree["nodes"]["b"]["source"] = yaml.safe_load(TOPIC.replace("MORE", more))
+    path.write_text(yaml.safe_dump(tree))
+    return read(path)
+
+
+def test_the_variables_of_a_source_s_registry_are_the_process_s_too(secured):
+    made = node_file(with_registry(secured, 'password: "${REGISTRY}"'), "b", "/secrets", "9101")
+    assert made.variables == (*NEEDED, "REGISTRY")
+    assert yaml.safe_load(made.text)["nodes"]["b"]["source"]["registry"]["password"] == "${REGISTRY}"  # noqa: S105
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ("password: hush", "registry.password: (hidden): must be ${REGISTRY_PASSWORD}, or another variable"),
+        ("password_file: hush", "registry.password_file: (hidden): must not be given: an export takes"),
+    ],
+)
+def test_a_registry_s_secret_is_not_written_out(secured, more, line):
+    with pytest.raises(MeshFileError) as refused:
+        node_file(with_registry(secured, more), "b", "/secrets", "9101")
+    assert f"nodes.b.source.{line}" in str(refused.value)
+    assert "hush" not in str(refused.value)

@@ -1,0 +1,107 @@
+"""A schema registry's client: whether it answers, and the schema of an id, with one-line errors.
+
+A registry is away that answers nothing, or as one that is broken: that passes. Its own words are passed on
+nowhere, as it may repeat what it was asked for.
+"""
+
+from typing import Any, NamedTuple
+
+from streams.bus.bus import Denied, Unreachable
+from streams.bus.connection import shown
+from streams.mesh.settings.brokers import RegistrySettings
+
+PATIENCE = 5.0
+"""Seconds in which a registry answers, or is away."""
+_REFUSED = frozenset({401, 403})
+_PASSING = frozenset({401, 408, 425, 429})
+"""What an id is not to blame for, below 500."""
+_MOST_REFERENCES = 100
+
+
+class Definition(NamedTuple):
+    """A schema as a registry has it: its type, its text, and the texts of those that it refers to, first."""
+
+    kind: str
+    text: str
+    references: tuple[str, ...] = ()
+
+
+class NoRegistryExtra(Exception):
+    """A package that talks to a registry, or reads Avro, is missing."""
+
+
+def need_extra() -> None:
+    """Raise NoRegistryExtra if a package is missing."""
+    try:
+        import fastavro  # noqa: F401, PLC0415 # an extra
+        from confluent_kafka import schema_registry  # noqa: F401, PLC0415 # as above
+    except ImportError as error:
+        text = f"needs {error.name}, which is not installed: pip install 'mirrormesh[registry]'"
+        raise NoRegistryExtra(text) from None
+
+
+class SchemaRegistry:
+    """A registry. Use it from one thread at a time, and close it. It needs the extra."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 # an extra
+
+        configuration: dict[str, Any] = {"url": settings.url, "timeout": PATIENCE, "max.retries": 0}
+        if settings.username is not None:
+            configuration["basic.auth.user.info"] = f"{settings.username}:{shown(settings.password)}"
+        if settings.ca is not None:
+            configuration["ssl.ca.location"] = settings.ca
+        self._url, self._client = settings.url, SchemaRegistryClient(configuration)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def look(self) -> None:
+        """Ask for what depends on no schema. Raises Unreachable while it is away, Denied if it refuses."""
+        try:
+            self._client.get_schema_types()
+        except Exception as error:  # noqa: BLE001 # its client's, and those of the client's own client
+            status = _status(error)
+            if status in _REFUSED:
+                raise Denied(
+                    f"{self._url}: the schema registry refuses these credentials ({status})"
+                ) from None
+            raise self._away(error) from None
+
+    def schema(self, number: int) -> Definition | None:
+        """Return the schema of an id; None if the registry denies it. Raises Unreachable."""
+        try:
+            schema = self._client.get_schema(number)
+            references = dict[tuple[str, int], str]()
+            self._refer(schema, references)
+            return Definition(
+                schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.values())
+            )
+        except Exception as error:  # noqa: BLE001 # as above
+            status = _status(error)
+            if status is not None and 400 <= status < 500 and status not in _PASSING:
+                return None
+            raise self._away(error) from None
+
+    def _refer(self, schema: Any, references: dict[tuple[str, int], str]) -> None:
+        """Put the schemas that one refers to into `references`, each behind those that it needs itself."""
+        for reference in schema.references or ():
+            place = reference.subject, reference.version
+            if place not in references and len(references) < _MOST_REFERENCES:
+                references[place] = ""  # it may refer to itself
+                further = self._client.get_version(*place).schema
+                self._refer(further, references)
+                del references[place]
+                references[place] = further.schema_str or ""
+
+    def _away(self, error: Exception) -> Unreachable:
+        status = _status(error)
+        cause = type(error).__name__ if status is None else f"HTTP {status}"
+        return Unreachable(f"{self._url}: the schema registry is away ({cause})")
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status of the registry's answer; None if there was none, or it was not understood."""
+    status = getattr(error, "http_status_code", None)
+    return status if isinstance(status, int) else None

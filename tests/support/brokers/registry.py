@@ -1,0 +1,157 @@
+"""Schema registries for tests: one of our own, that misbehaves as it is told, and a real one, Apicurio."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+import zipfile
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.request import urlopen
+
+from streams.tools.broker.java import Missing, find_java
+from tests.support.brokers.development import free_port
+from tests.support.processes.programs import leave_out, need
+
+APICURIO = "io.apicurio:apicurio-registry-app:2.6.13.Final:zip:all"
+_PATIENCE = 300.0
+
+
+class StubRegistry(ThreadingHTTPServer):
+    """A registry in this process, with `schemas` by their ids; `answer` may say otherwise.
+
+    `answer(path)`: a status to answer with in place of what is asked for; None: what is asked for.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, port=0, user=None):
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.schemas, self.asked, self.user = {}, [], user
+        self.answer = lambda path: None
+        Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def numbers(self):
+        """The ids that were asked for, in order."""
+        return [int(path.rpartition("/")[2]) for path in self.asked if "/ids/" in path]
+
+    def looks(self):
+        """How often it was looked at."""
+        return sum(path.endswith("/types") for path in self.asked)
+
+    def handle_error(self, request, client_address):
+        """Say nothing of a client that has hung up."""
+
+    def stop(self):
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        server, path = self.server, self.path.partition("?")[0]
+        server.asked.append(path)
+        status, body = server.answer(path) or self._status(), {"error_code": 1, "message": "as told"}
+        number = path.rpartition("/")[2]
+        if status == 200 and "/ids/" in path:
+            schema = server.schemas.get(int(number))
+            status, body = (404, body) if schema is None else (200, {"schema": json.dumps(schema)})
+        elif status == 200:
+            body = ["AVRO"]
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _status(self):
+        user = self.server.user
+        wanted = None if user is None else f"Basic {base64.b64encode(user.encode()).decode()}"
+        return 200 if wanted in {None, self.headers["Authorization"]} else 401
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@contextmanager
+def stub_registry(**settings):
+    """A registry of our own."""
+    stub = StubRegistry(**settings)
+    try:
+        yield stub
+    finally:
+        stub.stop()
+
+
+@contextmanager
+def apicurio(folder):
+    """Run Apicurio, in memory; yield its address and process. Without Java or Maven: skip, or fail in CI."""
+    try:
+        java = find_java()
+    except Missing as error:
+        leave_out(f"with a schema registry: {error}")
+    need("mvn")
+    jar, port = _fetched(), free_port()
+    environment = os.environ | {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)}
+    command = [java, "-Xmx400m", "-XX:+UseSerialGC", "-jar", str(jar)]
+    with (folder / "apicurio.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    try:
+        until = time.monotonic() + _PATIENCE
+        while not _answers(url):
+            assert process.poll() is None, (folder / "apicurio.log").read_text()[-2_000:]
+            assert time.monotonic() < until, "waited in vain"
+            time.sleep(0.2)
+        yield url, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(url):
+    try:
+        with urlopen(f"{url}/schemas/types", timeout=5) as answer:  # noqa: S310 # an address of our own
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def _fetched():
+    """Return Apicurio's jar, fetched by Maven on the first call on this machine."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mirrormesh"
+    version = APICURIO.split(":")[2]
+    folder = cache / f"apicurio-{version}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not folder.is_dir():
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            quiet = ["--batch-mode", "--no-transfer-progress", "-Dstyle.color=never"]
+            goal = ["org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy", f"-Dartifact={APICURIO}"]
+            done = subprocess.run(
+                ["mvn", *quiet, *goal, f"-DoutputDirectory={partial}"],
+                cwd=cache,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout[-2_000:]
+            (archive,) = partial.glob("*.zip")
+            with zipfile.ZipFile(archive) as whole:
+                whole.extractall(partial)
+            archive.unlink()
+            partial.rename(folder)
+    return folder / f"apicurio-registry-app-{version}-runner.jar"
