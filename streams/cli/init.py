@@ -133,8 +133,16 @@ def _make_key(file: Path) -> None:
 
 
 def schema(
-    records: Annotated[str, typer.Argument(metavar="FILE", help="The records.", show_default=False)],
+    records: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="The records.", show_default=False)
+    ] = None,
     *,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="A topic of JSON objects, in FILE's place.")
+    ] = None,
+    servers: Annotated[
+        str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker of the topic.")
+    ] = None,
     first: Annotated[
         int, typer.Option("--first", min=1, metavar="N", help="The number of records to look at.")
     ] = 1_000,
@@ -148,7 +156,7 @@ def schema(
 ) -> None:
     """Write a commented schema by looking at records.
 
-    It looks at the first records of a file, tells CSV (with its dialect), JSON lines and Parquet apart, and
+    It looks at the first of a file or topic, tells CSV (with its dialect), JSON lines and Parquet apart, and
     proposes what most values of a column are, and candidates for the label and for times. What it finds
     depends on the records, so confirm each line. Bounds and lists it leaves open: `check` refuses the
     placeholders until you have filled them in with what you know without looking. With --public they are
@@ -160,12 +168,23 @@ def schema(
     Examples:
       mirrormesh schema payments.csv --output schema.yaml
       mirrormesh schema pilot.parquet --public --output schema.yaml
+      mirrormesh schema --topic payments.authorised --servers 127.0.0.1:9092
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    from streams.tools.schema import sample_of_file, schema_text  # noqa: PLC0415 # init and key need none of it
+    from streams.bus.bus import BusError  # noqa: PLC0415 # init and key need none of these
+    from streams.tools.schema import sample_of_file, sample_of_topic, schema_text  # noqa: PLC0415
 
+    if (records is None) == (topic is None) or (topic is None) != (servers is None):
+        raise UsageError("schema: must have either FILE, or --topic and --servers")
     if output is not None and output.exists():
         raise UsageError(f"--output {output}: is there already: must be another file, which is not")
-    sample = sample_of_file(records, first)
+    try:
+        if topic is not None and servers is not None:
+            sample = sample_of_topic(topic, servers, first)
+        else:
+            sample = sample_of_file(records or "-", first)
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
     text = schema_text(sample, public=public, where="schema.yaml" if output is None else output.name)
     if output is None:
         typer.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""Writes a commented schema by looking at the first records of a file, for their owner to confirm.
+"""Writes a commented schema by looking at the first records of a file or topic, for their owner to confirm.
 
 Nothing that learns calls it, as what it finds depends on records. It finds names, types and candidates.
 Bounds and lists it leaves open, unless the owner says that the records are public: what is fitted to a
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from streams.bus.logs import reached
 from streams.mesh.errors import UsageError, elided, printable
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import LONGEST_LINE, as_yaml
 from streams.mesh.settings.node import DialectSettings
 from streams.mesh.settings.schema import PLACEHOLDER, TimestampSettings, word
@@ -31,7 +33,7 @@ from streams.records.times import moments
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SchemaSample:
     """The first records of a source: `rows` by column, `columns` in their order, how numbers stand there.
 
     `place`: where they are from, in words. `source`: the settings that read them, but for the schema.
@@ -51,7 +53,7 @@ _SPARSE = re.compile(rb"[-+0-9.eE,]+(?:[ \t]+(?:qid:\d+|\d+:[-+0-9.eE]+))+\s*(?:
 _HEAD = 1 << 16
 
 
-def sample_of_file(path: str, records: int) -> Sample:
+def sample_of_file(path: str, records: int) -> SchemaSample:
     """Return the first records of a file. Raises UsageError if none can be read, or they need no schema."""
     try:
         with closing(opened(path)) as file:
@@ -74,21 +76,33 @@ def sample_of_file(path: str, records: int) -> Sample:
         raise UsageError(f"{path}: cannot be read: {reason}") from None
 
 
-def _of_parquet(path: str, records: int) -> Sample:
+def sample_of_topic(topic: str, servers: str, records: int) -> SchemaSample:
+    """Return the first records of a topic of JSON objects. Raises UsageError, BusError."""
+    broker = BrokerSettings.model_validate({"servers": servers}, context={"environment": {}})
+    with closing(reached(broker)) as logs:
+        values = logs.first_values(topic, records)
+    rows = [_flat(fields) for value in values if value and (fields := json_fields(value)) is not None]
+    if not rows:
+        raise UsageError(f"{topic}: of its first {len(values):,} messages none is a JSON object")
+    source = {"kind": "topic", "topic": topic, "broker": {"servers": servers}}
+    return SchemaSample(topic, rows, _named(rows), JSON, source)
+
+
+def _of_parquet(path: str, records: int) -> SchemaSample:
     columns = parquet_columns(path)
     single = tuple(name for name in dict.fromkeys(columns) if columns.count(name) == 1)
     lines = islice(parquet_lines(path, single), records)
     rows = _some(path, (json_fields(line) for line in lines if line))
     repeated = tuple(name for name in dict.fromkeys(columns) if columns.count(name) > 1)
-    return Sample(path, rows, single, JSON, {"kind": "parquet", "path": path}, repeated)
+    return SchemaSample(path, rows, single, JSON, {"kind": "parquet", "path": path}, repeated)
 
 
-def _of_json(path: str, records: int) -> Sample:
+def _of_json(path: str, records: int) -> SchemaSample:
     rows = _some(path, (json_fields(line) for _, line in islice(numbered_lines(path), records)))
-    return Sample(path, rows, _named(rows), JSON, {"kind": "json-lines", "path": path})
+    return SchemaSample(path, rows, _named(rows), JSON, {"kind": "json-lines", "path": path})
 
 
-def _of_csv(path: str, records: int) -> Sample:
+def _of_csv(path: str, records: int) -> SchemaSample:
     dialect = detected_dialect(path)
     lines = csv_records(path, dialect, None, LONGEST_LINE)
     source: dict[str, Any] = {"kind": "csv", "path": path}
@@ -105,7 +119,7 @@ def _of_csv(path: str, records: int) -> Sample:
     fields = CsvFields(header, dialect)
     single = tuple(name for name in dict.fromkeys(header) if header.count(name) == 1)
     repeated = tuple(name for name in dict.fromkeys(header) if header.count(name) > 1)
-    return Sample(path, _some(path, map(fields, values)), single, fields.notation, source, repeated)
+    return SchemaSample(path, _some(path, map(fields, values)), single, fields.notation, source, repeated)
 
 
 def _header(path: str, dialect: DialectSettings, line: bytes) -> list[str]:
@@ -129,6 +143,20 @@ def _named(rows: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the columns that most records have, as the first of these order them."""
     counts = Counter(name for row in rows for name in row)
     return tuple(name for name, count in counts.items() if 2 * count >= len(rows))
+
+
+def _flat(fields: Mapping[str, object], before: str = "", depth: int = 0) -> dict[str, object]:
+    """Return a message's fields, those within fields by their paths."""
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        if isinstance(value, Mapping) and value and depth < _DEEPEST:
+            flat |= _flat(value, f"{before}{name}.", depth + 1)
+        else:
+            flat[f"{before}{name}"] = value
+    return flat
+
+
+_DEEPEST = 8
 
 
 def _sparse(path: str, records: int) -> str:
@@ -256,7 +284,7 @@ class _Lines:
         self.lines.append(f"{text:<44}  # {printable(comment)}" if comment else text)
 
 
-def schema_text(sample: Sample, *, public: bool, where: str = "schema.yaml") -> str:
+def schema_text(sample: SchemaSample, *, public: bool, where: str = "schema.yaml") -> str:
     """Return the schema of a sample, as YAML with comments; `where`: the file that it is to be.
 
     Bounds and lists are fitted if the records are `public`, and else left open. Raises UsageError if no
@@ -291,7 +319,7 @@ def schema_text(sample: Sample, *, public: bool, where: str = "schema.yaml") -> 
     return "\n".join([*out.lines, ""])
 
 
-def _top(sample: Sample, where: str, *, public: bool) -> list[str]:
+def _top(sample: SchemaSample, where: str, *, public: bool) -> list[str]:
     source = {**sample.source, "schema": where}
     fitted = (
         "# The records are public, as --public says: bounds and lists are fitted to them.",

@@ -185,6 +185,9 @@ def test_it_looks_at_as_many_as_are_asked_for(call, tmp_path):
 
 
 REFUSED = {
+    "nothing": ([], "schema: must have either FILE, or --topic and --servers"),
+    "both": (["rows.csv", "--topic", "t", "--servers", "a:1"], "must have either FILE, or --topic"),
+    "a topic without a broker": (["--topic", "t"], "must have either FILE, or --topic and --servers"),
     "no file": (["none.csv"], "none.csv: cannot be read: No such file"),
     "a folder": (["."], "cannot be read: Is a directory"),
     "an empty one": (["empty"], "empty: "),
@@ -217,6 +220,11 @@ def test_what_cannot_be_done_is_one_line_and_nothing_is_written(call, tmp_path, 
     assert len(outcome.err.splitlines()) == 1
     assert line in outcome.err or re.search(line, outcome.err)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_broker_that_is_not_there_is_one_line(call):
+    outcome = call("schema", "--topic", "payments", "--servers", "127.0.0.1:9")
+    assert (outcome.code, outcome.out, len(outcome.err.splitlines())) == (1, "", 1)
 
 
 NAMES = [
