@@ -18,6 +18,7 @@ from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.user_code import OrderlyEnd
 from streams.records.faults import FaultCounts
+from streams.records.lint import afterwards
 from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
@@ -115,8 +116,9 @@ def run(
     or with Ctrl-C, SIGTERM or SIGHUP: the first finishes the planned rounds, the second stops at once. In
     each case the results so far are written. It names the nodes whose records have ended.
 
-    If more than 1 % of a node's records are malformed, the last line says how many and why. If more than half
-    are, the exit code is 3. It also says how often an own loss has failed, and by which exceptions.
+    It warns of what `check` warns of: of settings first, of records at the end. If more than 1 % of a node's
+    records are malformed, the last line says how many and why. If more than half are, the exit code is 3. It
+    also says how often an own loss has failed, and by which exceptions.
 
     A collaboration (kind: collaboration) asks its queries of all owners in turn; --rounds limits them.
 
@@ -175,6 +177,8 @@ def run_nodes(
     if fresh and not (summary.rounds or interrupted) and starved(local):
         raise MeshFileError(too_short(local, file))
     report(console, local, file, summary, written)
+    for line in afterwards(file):
+        say(console, f"Warning: {line}", "bold yellow")
     malformed = {name: counts.read for name, counts in local.counts.items()}
     failed = {name: failures(node.learner.loss) for name, node in parts.nodes.items()}
     mostly = say_malformed(console, malformed, failed)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -112,8 +113,11 @@ def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, Ta
         yield whole, source.take or TakeSettings(every=1, offset=0)
 
 
-def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
-    """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read so far."""
+def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = True) -> Iterator[str]:
+    """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read so far.
+
+    Not `counted`: without how many records are malformed, and a dialect.
+    """
     lines, decoder = opened_records(file, one.settings, one.place)
     words, values = _listed(one, decoder)
     timed, counts, times = file.mesh.slots.by == "time", FaultCounts(), list[float]()
@@ -127,10 +131,10 @@ def file_findings(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
     needed = max([most, *(take.offset + (size - 1) * take.every for take in one.takes.values())]) + 1
     record_count = counts.records + sum(1 for _ in islice(lines, needed - counts.records))
     records = _looked_at(counts.records, one.settings.path, whole=record_count <= most)
-    if counts.notable:
+    if counts.notable and counted:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
-    if counts.malformed and (text := proposal(one.settings)):
+    if counts.malformed and counted and (text := proposal(one.settings)):
         yield f"{'.'.join(one.place)}.dialect: {text}"
     yield from _times(file, one, times, records)
     for column in words:
@@ -229,6 +233,19 @@ def findings(file: MeshFile) -> list[str]:
     return lines
 
 
+def afterwards(file: MeshFile) -> list[str]:
+    """Return what `check` warns of from the records of files, for who has run a mesh: its owner alone.
+
+    How many records are malformed is counted elsewhere, of all that nodes took, and only `check` looks for a
+    dialect. A file that cannot be read any more says nothing.
+    """
+    lines, files = list(_tested_on_learnt(file)), data_files(file)
+    for data_file in files:
+        with suppress(MeshFileError):
+            lines += file_findings(file, data_file, most_looked_at(len(files)), counted=False)
+    return lines
+
+
 def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
     if file.held_out is None:
         return
@@ -249,16 +266,20 @@ MOST_MESSAGES = 1_000
 
 @dataclass
 class TopicLines:
-    """Lines on topics: mistakes in the mesh file, what is hardly meant, and what was looked at."""
+    """Lines on topics: mistakes in the mesh file, what is hardly meant, and what was looked at.
 
+    `counted`: whether one says how many records are malformed.
+    """
+
+    counted: bool = True
     wrong: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     looked_at: list[str] = field(default_factory=list)
 
 
-def topic_lines(file: MeshFile) -> TopicLines:
+def topic_lines(file: MeshFile, *, counted: bool = True) -> TopicLines:
     """Look at the topics that nodes here read, where their brokers are named and answer."""
-    lines, silent = TopicLines(), dict[BrokerSettings, str]()
+    lines, silent = TopicLines(counted), dict[BrokerSettings, str]()
     for name in file.nodes:
         settings = file.existing_topic(name)
         broker = None if settings is None else _broker(file, name)
@@ -342,7 +363,7 @@ def message_lines(
     records = f"the first {counts.records:,} record{'' if counts.records == 1 else 's'}"
     if counts.records and counts.malformed == counts.records and not lines.wrong:
         lines.wrong += file.refuse((*place, "schema"), f"fits none of {records}: {counts}").lines
-    elif counts.notable:
+    elif counts.notable and lines.counted:
         are = "is" if counts.malformed == 1 else "are"
         lines.odd.append(f"{'.'.join(place)}: {counts.malformed:,} of {records} {are} malformed: {counts}")
     lines.odd += _keyless(file, name, settings, first)

@@ -174,16 +174,20 @@ def test_nodes_share_processes_where_it_is_asked_for(guest):
 
 def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest):
     """Code 3 is `up`'s and the feeder's alone: the node and the scheduler of such records end as ever."""
-    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}}
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}, "timestamp": "at"}
     name = guest.names[0]
     guest.tree["nodes"][name] = {"source": {"kind": "json-lines", "path": "a.jsonl", "schema": schema}}
-    (guest.folder / "a.jsonl").write_text('{"x": 1, "y": "secret", "distance": 1}\n' * ROUNDS)
+    (guest.folder / "a.jsonl").write_text(
+        '{"x": 1, "y": "secret", "distance": 1, "at": 1700000000000}\n' * ROUNDS
+    )
     guest.path = written(guest.folder, guest.tree)
     guest.up("--plain")
     assert guest.ends() == 3, guest.said
     assert guest.stepped() == ROUNDS
     line = f"Malformed records: {name} {ROUNDS} of {ROUNDS} (y: not a number)."
-    assert guest.said.splitlines()[-1] == line
+    *_, warning, last = guest.said.splitlines()
+    assert last == line
+    assert warning.startswith(f"Warning: nodes.{name}.source.schema.timestamp: the numbers look like milli")
     assert "has failed" not in guest.said
     logs = {path.name: path.read_text() for path in (guest.state / "logs").iterdir()}
     assert [name for name, log in sorted(logs.items()) if "Malformed" in log] == [f"feed-{name}.log"]

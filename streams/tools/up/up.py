@@ -21,6 +21,7 @@ from streams.ledger import known_spends
 from streams.live.data.letters import unread_records
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, begins, has_ended, refuse_ended
+from streams.records.lint import afterwards, topic_lines
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.folder import JournalError, StateFolder, read_wish
 from streams.state.spends_topic import written
@@ -309,8 +310,11 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         mesh.end()  # the nodes' last letters are written then
         # a broker of this `up` ends with it
         spends, unread = written(file, file.nodes), unread_records(file, file.nodes)
+        odd = [*afterwards(file), *topic_lines(file, counted=False).odd]
     say(console, summary(*mesh.course.whole), "bold")
     _conclude(file, options, spends, fact, console)
+    for line in odd:
+        say(console, f"Warning: {line}", "bold yellow")
     for line in mesh.malformed.values():
         say(console, line, "bold yellow")
     # of what a feeder has told of, the node knows only that it cannot be read

@@ -272,3 +272,17 @@ def test_the_examples_get_no_warning_but_of_a_soil_that_is_rare(name):
     found = findings(load(examples()[name]))
     soil = 'nodes.north.source.schema.features.soil: "15" never occurs in the first 10,000 records'
     assert [line.partition(" of /")[0] for line in found] == ([soil] if name == "forest-cover" else [])
+
+
+def test_run_says_afterwards_what_check_warns_of_from_records(checked, call, mesh):
+    """How many are malformed is counted of all that was learnt from, so not said twice."""
+    one_node = ("b: b.yaml\n  c: c.yaml\n", ""), ("[a, b, c]", "[a]")
+    warned = checked("1,RED,ok\n1,red,ok\nx,red,ok\n" * 20, *one_node)
+    assert [line for line in warned if "malformed" in line]
+    expected = [f"Warning: {line}" for line in warned if "malformed" not in line]
+    assert len(expected) == 3
+    outcome = call("run", mesh, "--rounds", "5")
+    assert outcome.code == 0
+    *_, last = lines = outcome.out.splitlines()
+    assert [line.replace(f"{mesh.parent}/", "") for line in lines if line.startswith("Warning: ")] == expected
+    assert last.startswith("Malformed records: a ")
