@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -199,8 +199,9 @@ def test_signals_end_everything_and_a_later_start_finishes_the_run_unless_a_topi
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 0)):
         process, stepped = upped.up(*SLOWLY), upped.stepped()
         wait_until(lambda stepped=stepped: upped.stepped() > stepped)
-        process.send_signal(number)
-        assert upped.ends() == code
+        with busy():
+            process.send_signal(number)
+            assert upped.ends() == code
         assert "killed" not in upped.said
         nothing_runs(upped)
         before = before or {name: instance(upped, name) for name in upped.names}
@@ -220,6 +221,20 @@ def test_signals_end_everything_and_a_later_start_finishes_the_run_unless_a_topi
     assert {name: instance(upped, name) for name in upped.names} == before
     development.start(upped.state / "broker")  # as is said at the end
     wait_until(lambda: records_fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
+
+
+@contextmanager
+def busy():
+    """Keep every core busy, three times over."""
+    loops = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3 * (os.cpu_count() or 1))
+    ]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def nothing_runs(upped):
