@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 from streams.mesh.compatibility import takes
 from streams.mesh.read_files import note_file
@@ -106,7 +106,30 @@ def opened(path: str) -> BinaryIO:
     packed = gzip.open(path, "rb")  # noqa: SIM115 # as above
     note_file(packed)
     # a line then costs no call of gzip's, which are Python's
-    return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", packed)))
+    return cast("BinaryIO", io.BufferedReader(_Unpacked(packed)))
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed file holds, piece by piece: damage behind a piece is met after that piece, not before."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed = packed
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read up to as many bytes as the buffer takes."""
+        view = memoryview(buffer).cast("B")
+        piece = self._packed.read1(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        """Close the packed file too."""
+        self._packed.close()
+        super().close()
 
 
 def ordered(

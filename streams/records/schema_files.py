@@ -1,6 +1,7 @@
 """Opens CSV, JSON lines and Parquet with their schema; errors name the place in the mesh file or model."""
 
 import csv
+import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -235,7 +236,7 @@ def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]
         return
     place = None
     # a rest that is damaged is told when the reading comes there, which it may never do
-    with readable(file, name, path), suppress(EOFError, zlib.error):
+    with readable(file, name, path), suppress(EOFError, zlib.error, gzip.BadGzipFile):
         place = not_encoded(name, encoding)
     if place is not None:
         text = f"line {place.line:,}, at byte {place.byte:,} of the file, is not {encoding}"

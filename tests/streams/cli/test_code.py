@@ -57,15 +57,16 @@ NO_FILE = {
     ("demo",),
     ("init",),
     ("key",),
+    ("schema",),
     ("broker", "start"),
     ("broker", "stop"),
     ("broker", "status"),
     ("broker", "certificate"),
 }
 """The commands that read no mesh file."""
-MAKING = {"run", "simulate", "check", "tune", "node", "up", "feed", "predict", "forecast"}
+MAKING = {"run", "simulate", "check", "tune", "node", "up", "feed", "predict", "score", "forecast"}
 """The commands that make losses or sources that may run."""
-NEEDING = MAKING - {"check", "forecast"} | {"export"}
+NEEDING = MAKING - {"check", "score", "forecast"} | {"export"}
 """Those that refuse a name that may not run: what they do or write would not work without it."""
 MODEL = {
     "format": 1,
@@ -89,12 +90,19 @@ VALUES = {
     "image": ["--image", IMAGE],
     "model": ["model.json"],
     "records": ["rows.csv"],
+    "source": ["--input", "in"],
     "name": ["a"],
     "node": ["a"],
     "names": ["a"],
 }
 MORE = {
     ("predict",): [["--mesh", "mesh.yaml", "c"]],
+    ("score",): [
+        ["mesh.yaml", "a"],
+        ["mesh.yaml", "c"],
+        ["mesh.yaml", "c", "--model", "model.json"],
+        ["--model", "model.json", "--servers", "127.0.0.1:1"],
+    ],
     ("plan",): [[], ["--estimate"]],
     ("tune",): [["--pilot", "rows.csv"], ["--synthetic"]],
     ("forecast",): [[], ["--pilot", "rows.csv"]],

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from nodes.machine.slots import Arrival
 from streams.mesh.file import MeshFileError
-from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import (
     DialectSettings,
@@ -206,7 +206,8 @@ def test_every_setting_of_every_source_is_tried():
     """
     named = {
         model: {field.alias or name for name, field in model.model_fields.items()} - {"from"}
-        for model in models(SourceSettings) - {TopicSettings, BrokerSettings, OriginSettings}
+        for model in models(SourceSettings)
+        - {TopicSettings, BrokerSettings, RegistrySettings, OriginSettings}
     }
     assert named == {model: set(values) for model, values in VALUES.items()}
     assert {kind for model in VALUES for kind in VALUES[model].get("kind", ())} == {
