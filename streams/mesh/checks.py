@@ -136,14 +136,16 @@ def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem
 
 def _late_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) -> list[Problem]:
     late = own.late_policy
-    most = late.drop_oldest or late.sample
-    if most is None:
+    record_limit = late.drop_oldest or late.sample
+    if record_limit is None:
         return []
     path = ("nodes", node, "late_policy")
     if mesh.slots.by == "time":
         return [Problem(file, path, "goes with slots by count: by time late records are dropped", late.name)]
-    if most < mesh.slots.size:
-        return [Problem(file, (*path, late.name), f"must be at least {mesh.slots.size}, slots.size", most)]
+    if record_limit < mesh.slots.size:
+        return [
+            Problem(file, (*path, late.name), f"must be at least {mesh.slots.size}, slots.size", record_limit)
+        ]
     return []
 
 
@@ -187,8 +189,8 @@ def _schema_problems(
     wrong += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
-        named = f"names {len(schema.truth)} columns"
-        wrong.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
+        columns_text = f"names {len(schema.truth)} columns"
+        wrong.append(Problem(file, (*path, "truth"), f"{columns_text}: {text}", list(schema.truth)))
     if by_time(mesh) and schema.timestamp is None and path[0] == "nodes" and not has_times:
         wrong.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return wrong

@@ -68,8 +68,8 @@ def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -
     if loss.softmax is None:
         text = f"must be {dimension}, the dimension of the mesh (mesh.dimension, if that should be {width})"
         return [Problem(file, path, f"makes {width} features: {text}")]
-    whole = f"{loss.softmax} classes of {width} features ({'.'.join(path)})"
-    text = f"must be {loss.softmax * width}: {whole}"
+    factors = f"{loss.softmax} classes of {width} features ({'.'.join(path)})"
+    text = f"must be {loss.softmax * width}: {factors}"
     return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
 
 

@@ -74,8 +74,8 @@ def told_once(lines: Iterable[str]) -> list[str]:
     for first, *repeated in alike.values():
         places = [match for match in map(_SOURCE.search, repeated) if match]
         names = [match[1] or match[0] for match in places]
-        named = names if len(names) <= _NAMES else [*names[:_NAMES], f"{len(names) - _NAMES:,} more"]
-        texts.append(f"{first} (the same in {', '.join(named)})" if named else first)
+        shown_names = names if len(names) <= _NAMES else [*names[:_NAMES], f"{len(names) - _NAMES:,} more"]
+        texts.append(f"{first} (the same in {', '.join(shown_names)})" if shown_names else first)
     return texts
 
 
@@ -84,8 +84,8 @@ class MeshFileError(Exception):
 
     def __init__(self, lines: Iterable[str]) -> None:
         distinct = tuple(dict.fromkeys(lines))
-        more = len(distinct) - _LINES
-        self.lines = distinct if more <= 0 else (*distinct[:_LINES], f"{more:,} more mistakes")
+        surplus = len(distinct) - _LINES
+        self.lines = distinct if surplus <= 0 else (*distinct[:_LINES], f"{surplus:,} more mistakes")
         super().__init__("\n".join(self.lines))
 
 

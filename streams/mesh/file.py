@@ -305,8 +305,8 @@ def has_ended(file: MeshFile, now: float) -> bool:
 def begins(file: MeshFile, now: float) -> str:
     """Return when slot 1 begins, seen from `now`: in 12 s, 5 min ago."""
     slots = file.resolved.slots()
-    left = slots.end(0) - now if isinstance(slots, TimeSlots) else 0.0
-    return f"in {left:,.0f} s" if left > 0 else _ago(-left)
+    seconds_ahead = slots.end(0) - now if isinstance(slots, TimeSlots) else 0.0
+    return f"in {seconds_ahead:,.0f} s" if seconds_ahead > 0 else _ago(-seconds_ahead)
 
 
 def refuse_ended(file: MeshFile, now: float) -> None:

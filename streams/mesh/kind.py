@@ -437,11 +437,11 @@ def read_file(
     shared, features = reader.shared(kind.shared, tree["mesh"], path)
     mesh = reader.attempt(partial(reader.validated, kind.shared, shared, path, ("mesh",)))
     owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
-    read = {
+    results = {
         name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name), features))
         for name, part in owns.items()
     }
-    parts = {name: part for name, part in read.items() if part is not None}
+    parts = {name: part for name, part in results.items() if part is not None}
     if mesh is None:
         reader.hint(kind.part, parts)
     held_out, common = None, None

@@ -253,8 +253,8 @@ class Mesh:
     @cached_property
     def losses(self) -> tuple[LossSettings, ...]:
         """The nodes' losses, each once, that of the mesh first if any node has it."""
-        named = [self.settings.loss_of(name) for name in self.settings.nodes]
-        return tuple(sorted(dict.fromkeys(named), key=lambda one: one != self.settings.loss))
+        node_losses = [self.settings.loss_of(name) for name in self.settings.nodes]
+        return tuple(sorted(dict.fromkeys(node_losses), key=lambda one: one != self.settings.loss))
 
     @cached_property
     def clock(self) -> SlotClock | None:
@@ -313,8 +313,8 @@ class MeshNode:
     def guarantee(self) -> Guarantee:
         """The guarantee to the owner of a record of the node."""
         trusted = self.name in self.mesh.trusting
-        whole = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
-        return replace(whole, keyed=self.mesh.keyed.get(self.name, ()))
+        base_guarantee = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
+        return replace(base_guarantee, keyed=self.mesh.keyed.get(self.name, ()))
 
     @cached_property
     def price(self) -> Price:

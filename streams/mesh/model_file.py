@@ -70,8 +70,8 @@ class Model(Settings):
 
     def seen(self, vector: VectorName) -> FloatArray:
         """Return the part of a vector that the loss sees, shape (m,)."""
-        whole = np.array(getattr(self, vector))
-        return whole if self.observes is None else whole[list(self.observes)]
+        full_vector = np.array(getattr(self, vector))
+        return full_vector if self.observes is None else full_vector[list(self.observes)]
 
     @property
     def loss_dimension(self) -> int:
@@ -105,9 +105,9 @@ def _json(path: Path) -> Any:
 
 
 def _npz(path: Path) -> Any:
-    whole = BytesIO(_bytes(path))  # numpy leaves a broken file open
+    buffer = BytesIO(_bytes(path))  # numpy leaves a broken file open
     try:
-        with np.load(whole, allow_pickle=False) as arrays:
+        with np.load(buffer, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
             return about | {name: arrays[name].tolist() for name in ("newest", "average")}
     except (

@@ -46,8 +46,8 @@ def about(example: Path) -> str:
 
 def data(example: Path) -> list[Path]:
     """Return the files that an example needs, notices included, as paths relative to its folder."""
-    named = {Path(text) for text in _paths(read_yaml(example))}
-    beside = {path.parts[0] for path in named if not path.is_absolute() and len(path.parts) > 1}
+    paths = {Path(text) for text in _paths(read_yaml(example))}
+    beside = {path.parts[0] for path in paths if not path.is_absolute() and len(path.parts) > 1}
     files = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
     return sorted(path.relative_to(example.parent) for path in files)
 

@@ -45,8 +45,8 @@ class LossFacts:
     def of(cls, mesh: Mesh) -> "LossFacts":
         """Return the facts about the losses of a mesh's nodes."""
         settings = mesh.settings
-        named = {str(settings.loss_of(name)): name for name in reversed(settings.nodes)}
-        return cls({words: _plain(mesh, name) for words, name in reversed(named.items())})
+        nodes_by_loss = {str(settings.loss_of(name)): name for name in reversed(settings.nodes)}
+        return cls({words: _plain(mesh, name) for words, name in reversed(nodes_by_loss.items())})
 
     @property
     def convex(self) -> bool | None:
@@ -235,8 +235,8 @@ class Theory:
 
     def _gradients(self) -> tuple[float, float]:
         """Return root mean square and maximum over nodes of theta in L2, with the regulariser's part."""
-        more = self.mesh.settings.algorithm.regulariser * self.mesh.algorithm.reach
-        sizes = [(_theta(node) + more, count) for node, count in self._groups]
+        regulariser_part = self.mesh.settings.algorithm.regulariser * self.mesh.algorithm.reach
+        sizes = [(_theta(node) + regulariser_part, count) for node, count in self._groups]
         try:
             squares = math.fsum(size * size * count for size, count in sizes)
         except OverflowError:  # of finite squares, unlike + of floats
@@ -296,8 +296,8 @@ def windows(schedule: Schedule, rounds: int | None) -> Windows:
     width = window(schedule, limit, starts)
     measured = min(starts, max(1, _PRODUCTS // len(schedule.graph.nodes) ** 3))
     rate = None if width is None else mixing_rate(schedule, width, measured)
-    whole = measured >= (rounds or math.inf) if random else measured == starts
-    return Windows(random, starts, limit, width, rate, measured, whole)
+    complete = measured >= (rounds or math.inf) if random else measured == starts
+    return Windows(random, starts, limit, width, rate, measured, complete)
 
 
 def least(schedule: Schedule, seen: Windows) -> Least:

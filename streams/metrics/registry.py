@@ -89,7 +89,7 @@ class Numbers(_Family):
         self._series.append((labels, read))
 
     def _samples(self) -> list[Sample]:
-        return [Sample(self._name, labels, read()) for labels, read in self._series]
+        return [Sample(self._name, labels, get_value()) for labels, get_value in self._series]
 
 
 class Distribution(_Family):

@@ -130,13 +130,13 @@ class WriterSchema:
         texts = (*definition.references, definition.text)
         if sum(map(len, texts)) > SMALL:
             raise SchemaRefused("of a schema that is too large")
-        whole, bare, tree = dict[str, Any](), dict[str, Any](), None
+        full_schemas, bare, tree = dict[str, Any](), dict[str, Any](), None
         try:
             for text in texts:
-                tree = parse_schema(json.loads(text), whole)
+                tree = parse_schema(json.loads(text), full_schemas)
                 self._schema: Any = parse_schema(_bare(json.loads(text)), bare)
-            _Checked(whole).check(tree)
-            readings = {path: _readings(tree, path, whole) for path in paths}
+            _Checked(full_schemas).check(tree)
+            readings = {path: _readings(tree, path, full_schemas) for path in paths}
         except SchemaRefused:
             raise
         except Exception as error:  # whatever fastavro, json, and a schema that they let pass, raise

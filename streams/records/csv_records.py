@@ -80,12 +80,12 @@ def _over_lines(
             continue
         if not first or first.isspace():
             continue
-        whole = _Run(first, ahead, lines, longest)
+        run = _Run(first, ahead, lines, longest)
         count = 1
         if columns is None or quote in first:
             try:
-                row = next(csv.reader(whole, **options), [])
-                count = whole.lines if columns in {None, len(row)} else 1
+                row = next(csv.reader(run, **options), [])
+                count = run.lines if columns in {None, len(row)} else 1
                 columns = columns or len(row)
             except (csv.Error, ValueError):  # an unclosed quote, or a line that is no UTF-8
                 count = 1

@@ -78,9 +78,9 @@ class FaultCounts:
 
     def __str__(self) -> str:
         """Return the commonest faults, `amount: not a number (87), label: not one of no, yes (13)`."""
-        most = self.faults.most_common(_FEW)
-        rest = self.malformed - sum(count for _, count in most)
-        lines = [f"{fault} ({count:,})" for fault, count in most]
+        common_faults = self.faults.most_common(_FEW)
+        rest = self.malformed - sum(count for _, count in common_faults)
+        lines = [f"{fault} ({count:,})" for fault, count in common_faults]
         return ", ".join([*lines, f"others ({rest:,})"] if rest else lines)
 
 
@@ -181,12 +181,12 @@ def csv_fault(value: bytes, options: CsvOptions, encoding: str) -> str:
 
     try:
         next(reader := csv.reader(text(), **options))
-        whole = not unclosed and next(reader, None) is None
+        single_row = not unclosed and next(reader, None) is None
     except UnicodeDecodeError:
         return "not UTF-8" if encoding == "utf-8-sig" else f"not {encoding}"
     except (ValueError, csv.Error):
         return "a quote that is not closed" if unclosed else "not a line of CSV"
-    return "wrong number of fields" if whole else "not a line of CSV"
+    return "wrong number of fields" if single_row else "not a line of CSV"
 
 
 def json_fault(value: bytes, columns: Sequence[str] = ()) -> Fault:
@@ -316,14 +316,14 @@ def counts_of(letters: Iterable[bytes], run: str) -> FaultCounts:
             letter = json.loads(value)
             if letter["run"] != run:
                 continue
-            read, faults = lives.get(letter["life"], (0, {}))
+            record_count, faults = lives.get(letter["life"], (0, {}))
             new = letter["faults"] if "faults" in letter else {letter["reason"]: letter["total"]}
-            lives[letter["life"]] = max(read, int(letter["read"])), _larger(faults, new)
+            lives[letter["life"]] = max(record_count, int(letter["read"])), _larger(faults, new)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     counts = FaultCounts()
-    for read, faults in lives.values():
-        counts.records += read
+    for record_count, faults in lives.values():
+        counts.records += record_count
         counts.malformed += sum(faults.values())
         for reason, count in faults.items():
             counts.faults[Fault(None, reason)] += count

@@ -109,8 +109,8 @@ def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, Ta
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return
     if source.path not in {None, "-"} and Path(source.path or "").is_file():
-        whole = source.model_copy(update={"take": None, "shuffle": False})
-        yield whole, source.take or TakeSettings(every=1, offset=0)
+        full_settings = source.model_copy(update={"take": None, "shuffle": False})
+        yield full_settings, source.take or TakeSettings(every=1, offset=0)
 
 
 def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = True) -> Iterator[str]:
@@ -367,9 +367,9 @@ def message_lines(
         are = "is" if counts.malformed == 1 else "are"
         lines.odd.append(f"{'.'.join(place)}: {counts.malformed:,} of {records} {are} malformed: {counts}")
     lines.odd += _keyless(file, name, settings, first)
-    shared, most = sum(count for count in keys.values() if count > 1), max(keys.values(), default=0)
+    shared, largest = sum(count for count in keys.values() if count > 1), max(keys.values(), default=0)
     if shared:
-        cost = f"up to {most:,} a key: what is in {most:,} records is protected at {most:,} epsilon"
+        cost = f"up to {largest:,} a key: what is in {largest:,} records is protected at {largest:,} epsilon"
         lines.looked_at.append(
             f"{settings.topic}: {shared:,} of {records} share their key with another, {cost}"
         )

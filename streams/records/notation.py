@@ -77,10 +77,10 @@ def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
     """Return how numbers stand in CSV with these marks, of decimals and of groups of three digits."""
     if (decimal, thousands) == (".", None):
         return FILE
-    point, whole = re.escape(decimal), "[0-9]+"
+    point, integer_part = re.escape(decimal), "[0-9]+"
     if thousands is not None:
-        whole = f"(?:[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
-    grammar = rf"[ \t]*[-+]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][-+]?[0-9]+)?[ \t]*"
+        integer_part = f"(?:[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
+    grammar = rf"[ \t]*[-+]?(?:{integer_part}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][-+]?[0-9]+)?[ \t]*"
     marks: dict[int, str | None] = {ord(decimal): "."}
     if thousands is not None:
         # Python would read 1,2,3 as 123, so the grammar must see each

@@ -57,12 +57,12 @@ class OwnDecoder(TotalDecoder[FloatArray]):
             decoded = self._source.decode(value)
             if decoded is None:
                 return None
-            read, label = np.asarray(decoded[0]), decoded[1]
-            if any(isinstance(number, str | bytes) for number in (*read.flat, label)):
+            raw_features, label = np.asarray(decoded[0]), decoded[1]
+            if any(isinstance(number, str | bytes) for number in (*raw_features.flat, label)):
                 # of text numpy and Python would make numbers, by grammars of their own
                 kinds.append("text where a number must be")
                 return None
-            features, label = read.astype(np.float64), float(label)
+            features, label = raw_features.astype(np.float64), float(label)
             if features.shape == (self.dimension,):
                 return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
             kinds.append("features of another shape")

@@ -141,12 +141,12 @@ def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
         raise NoPyarrow from None
-    with Path(path).open("rb") as opened:
-        note_file(opened)
+    with Path(path).open("rb") as stream:
+        note_file(stream)
         try:
             # not whole row groups at once: a buffer for each column
             limits = {"pre_buffer": False, "buffer_size": _BUFFER}
-            with parquet.ParquetFile(opened, **limits) as file:
+            with parquet.ParquetFile(stream, **limits) as file:
                 coded = [
                     field.name
                     for field in file.schema_arrow
@@ -154,7 +154,7 @@ def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any
                 ]
                 if coded:
                     file = parquet.ParquetFile(  # noqa: PLW2901 # the same one
-                        opened, metadata=file.metadata, read_dictionary=coded, **limits
+                        stream, metadata=file.metadata, read_dictionary=coded, **limits
                     )
                 yield pa, file
         except (pa.ArrowException, OSError):
@@ -310,8 +310,8 @@ class RowBatch:
     def line(self, number: int) -> bytes:
         """Return that row's line. Where one is asked for others are: all are made."""
         if self._line_list is None:
-            read = [arrow_column(self._pa, self._batch.column(name)) for name in self._columns]
-            self._line_list = list(row_lines(self._columns, read))
+            arrays = [arrow_column(self._pa, self._batch.column(name)) for name in self._columns]
+            self._line_list = list(row_lines(self._columns, arrays))
         return self._line_list[number]
 
 
@@ -340,9 +340,9 @@ def parquet_row_values(path: str, columns: Sequence[str], schema: SchemaSettings
     """
     numeric = _numeric(schema)
     with _opened(path, columns) as (pa, file):
-        for read in _batches(file, columns):
-            batch = RowBatch(pa, read, columns, numeric)
-            for number in range(read.num_rows):
+        for record_batch in _batches(file, columns):
+            batch = RowBatch(pa, record_batch, columns, numeric)
+            for number in range(record_batch.num_rows):
                 row = Row()
                 row.batch, row.number = batch, number
                 yield row
@@ -377,9 +377,9 @@ class RowFields(JsonFields):
             chosen = np.array(pairs)
             numbers[chosen[:, 0]] = batch.numbers[chosen[:, 1]]
             for name, column in lists.items():
-                read = batch.others[name]
+                batch_column = batch.others[name]
                 for place, number in pairs:
-                    column[place] = read[number]
+                    column[place] = batch_column[number]
         columns: dict[str, Any] = {
             name: numbers[:, first.place[name]] for name in names if name in first.place
         }

@@ -114,18 +114,18 @@ def _in_blocks(places: Iterator[tuple[float, float]]) -> Iterator[FloatArray]:
 def _manoeuvre(seed: int, step: float) -> Iterator[tuple[float, float]]:
     """Yield places from 0 on: legs of one curvature each, half of them straight, that turn back in time."""
     parts = max(1, math.ceil(step / _STRIDE))
-    x, y, heading, left, curvature, leg = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    x, y, heading, length_left, curvature, leg = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     while True:
         yield x, y
         for _ in range(parts):
-            if left <= 0.0:
+            if length_left <= 0.0:
                 random = generator("manoeuvre", seed, leg)
-                left, leg = random.uniform(*_LEG), leg + 1
+                length_left, leg = random.uniform(*_LEG), leg + 1
                 curvature = 0.0 if random.random() < 0.5 else random.uniform(-_TURN, _TURN)
             heading += step / parts * _turn(x, y, heading, curvature)
             x += step / parts * math.cos(heading)
             y += step / parts * math.sin(heading)
-            left -= step / parts
+            length_left -= step / parts
 
 
 def _turn(x: float, y: float, heading: float, curvature: float) -> float:

@@ -136,11 +136,15 @@ def _parquet(
     with readable(file, name, path):
         columns = parquet_columns(name)
     _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
-    read = _read(settings, also, columns)
+    column_names = _read(settings, also, columns)
 
     def values() -> Iterator[bytes]:
         with readable(file, name, path):
-            yield from parquet_row_values(name, read, settings.record) if rows else parquet_lines(name, read)
+            yield from (
+                parquet_row_values(name, column_names, settings.record)
+                if rows
+                else parquet_lines(name, column_names)
+            )
 
     fields, kind = (RowFields(), RowDecoder) if rows else (json_fields, SchemaDecoder)
     return values(), kind(settings.record, fields, settings.max_record_bytes, file.dimension, columns)

@@ -115,8 +115,8 @@ def _equal(one: Path, other: Path) -> bool:
     plain = not (is_packed(str(one)) or is_packed(str(other)))
     if plain and one.stat().st_size != other.stat().st_size:
         return False
-    with closing(_content(one, _PIECE)) as left, closing(_content(other, _PIECE)) as right:
-        while (piece := next(left, b"")) == next(right, b""):
+    with closing(_content(one, _PIECE)) as one_pieces, closing(_content(other, _PIECE)) as other_pieces:
+        while (piece := next(one_pieces, b"")) == next(other_pieces, b""):
             if not piece:
                 return True
     return False

@@ -118,8 +118,8 @@ def csr_lines(path: str, settings: CsrSettings, dimension: int) -> Iterator[byte
 def _loaded(path: str, names: tuple[str, ...], split: int | None) -> Arrays:
     names = names if split is None else (*names, "split")
     try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            note_file(opened)
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            note_file(stream)
             missing = [name for name in names if name not in file]
             if missing:
                 raise NotCsr(f"has no array {missing[0]}: must have {', '.join(names)}")
@@ -133,9 +133,9 @@ def _loaded(path: str, names: tuple[str, ...], split: int | None) -> Arrays:
 def _check(arrays: Arrays, dimension: int) -> None:
     """Raise NotCsr unless the arrays are a matrix with labels, of that many columns."""
     shape, indptr, indices = arrays["shape"], arrays["indptr"], arrays["indices"]
-    whole = all(arrays[name].dtype.kind in "iu" for name in ("shape", "indptr", "indices"))
+    integers = all(arrays[name].dtype.kind in "iu" for name in ("shape", "indptr", "indices"))
     numbers = all(arrays[name].dtype.kind in "iuf" for name in ("data", "y"))
-    if not (whole and numbers) or shape.shape != (2,) or any(array.ndim != 1 for array in arrays.values()):
+    if not (integers and numbers) or shape.shape != (2,) or any(array.ndim != 1 for array in arrays.values()):
         raise NotCsr("must hold one-dimensional arrays of numbers, whole ones in indices, indptr and shape")
     rows, columns = (int(size) for size in shape)
     if columns != dimension:

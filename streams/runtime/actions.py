@@ -154,11 +154,11 @@ class Loop(ActionScheduler):
 
     def _next(self) -> Action | None:
         with self._turn:  # actions set timers
-            left = self._timers[0][0] - time.monotonic() if self._timers else None
-            if left is not None and left <= 0:
+            timeout = self._timers[0][0] - time.monotonic() if self._timers else None
+            if timeout is not None and timeout <= 0:
                 return heapq.heappop(self._timers)[2]
         try:
-            return self._queue.get(timeout=left)
+            return self._queue.get(timeout=timeout)
         except Empty:
             return None
 

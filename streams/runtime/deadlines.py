@@ -188,10 +188,12 @@ class Deadlines:
     def _look(self, started: StartDeadline) -> None:
         if self._current is not started:
             return
-        left = self._left(started)
-        if left > 0:
+        seconds_left = self._left(started)
+        if seconds_left > 0:
             # patience that is used up can come back, and end again, at any time
-            delay = left if self._patience is None else min(left, max(self._patience.left, EACH))
+            delay = (
+                seconds_left if self._patience is None else min(seconds_left, max(self._patience.left, EACH))
+            )
             self._loop.after(max(delay, SOON), partial(self._look, started))
         elif not self._read_to_the_ends(started):
             self._loop.after(AGAIN, partial(self._look, started))

@@ -142,8 +142,8 @@ class KafkaProcess:
         if not failed:
             return ProcessExit(f"all {len(self._runners)} {self._whose}s have ended")
         name, first = next(iter(failed.items()))
-        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return Failed(f"{self._whose} {name} has failed{more}: {first}")
+        suffix = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return Failed(f"{self._whose} {name} has failed{suffix}: {first}")
 
     def _is_reading(self) -> bool:
         host = self._host

@@ -125,9 +125,9 @@ class Asked:
     def wait(self, timeout: float) -> bool:
         """Wait up to that many seconds, and return whether it is set."""
         end = time.monotonic() + timeout
-        while not self._set and (left := end - time.monotonic()) > 0:
+        while not self._set and (seconds_left := end - time.monotonic()) > 0:
             self.looks.beat()
-            time.sleep(min(left, SLICE))
+            time.sleep(min(seconds_left, SLICE))
         return self._set
 
 

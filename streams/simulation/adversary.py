@@ -356,8 +356,10 @@ class Adversary:
 
     def _forget(self, topic: str, count: int) -> None:
         forgotten = self.world.broker.forget(topic, count)
-        left = [(record.value, record.appended) for record in self.world.broker.logs[topic].records]
-        self.world.watch.oracle.forgotten(topic, forgotten, left)
+        retained_records = [
+            (record.value, record.appended) for record in self.world.broker.logs[topic].records
+        ]
+        self.world.watch.oracle.forgotten(topic, forgotten, retained_records)
         self.world.history.note("broker", "forgets", f"{forgotten} records of {topic.split('.', 2)[-1]}")
 
     # ------------------------------------------------------------------------- owners, and mesh files

@@ -120,8 +120,8 @@ class FaultyBroker(MemoryBroker):
         """Schedule again what a deaf reader has missed."""
         for topic in topics:
             log, position = self.logs[topic], reader.positions[topic]
-            left = log.span[1] - position
-            self._pending.extend([(reader, log)] * (left if left >= 0 else 1))
+            lag = log.span[1] - position
+            self._pending.extend([(reader, log)] * (lag if lag >= 0 else 1))
 
     def _hand_over(self, reader: MemoryReader, log: Log) -> None:
         link = self.links.get(reader)

@@ -145,8 +145,8 @@ class CollaborationStage:
         faults = self._drawn(random, EVENTS * len(self.names) * setting.queries)
         if keep is not None:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
-        whole = SimulatedCollaboration(file.mesh, seed=seed) if setting.fresh else file.resolved
-        return PartyScene(setting, file, whole, sets, faults)
+        collaboration = SimulatedCollaboration(file.mesh, seed=seed) if setting.fresh else file.resolved
+        return PartyScene(setting, file, collaboration, sets, faults)
 
     def begin(
         self, seed: int, keep: tuple[int, ...] | None
@@ -163,9 +163,9 @@ class CollaborationStage:
         """Return some faults of some kinds, by time: some kinds hide others (Groce et al. 2012)."""
         faults = []
         for kind in PartyKind:
-            share, most = (0.7, 12) if kind is PartyKind.CRASH else (0.3, 3)
+            share, fault_limit = (0.7, 12) if kind is PartyKind.CRASH else (0.3, 3)
             if random.random() < share:
-                for _ in range(int(random.integers(1, most + 1))):
+                for _ in range(int(random.integers(1, fault_limit + 1))):
                     party, at = str(random.choice(self.names)), int(random.integers(events))
                     seconds = round(float(random.uniform(0.0, 4.0)), 2)
                     faults.append(PartyFault(at, kind, party, seconds, int(random.integers(1, 9))))

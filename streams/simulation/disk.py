@@ -63,7 +63,7 @@ class DiskFile:
     def lose(self, chance: np.random.Generator) -> None:
         """Keep some sectors of what was not synced, and leave the file as it is after that."""
         share = float(chance.choice([0.1, 0.5, 0.9]))
-        pieces = [piece for written in self.written for piece in _sectors(written)]
+        pieces = [piece for write in self.written for piece in _sectors(write)]
         self.durable = _applied(self.durable, [piece for piece in pieces if chance.random() < share])
         self.written, self.length = [], len(self.durable)
         self.path.write_bytes(self.durable)

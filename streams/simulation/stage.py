@@ -177,8 +177,10 @@ class Stage:
         size = file.mesh.slots.size
         parts = mesh_parts(file, rounds=1)
         self._decoders = {name: node.decoder for name, node in parts.nodes.items()}
-        most = (ROUNDS[1] + SPARE) * size
-        self._records = {name: tuple(islice(node.records, most)) for name, node in parts.nodes.items()}
+        record_limit = (ROUNDS[1] + SPARE) * size
+        self._records = {
+            name: tuple(islice(node.records, record_limit)) for name, node in parts.nodes.items()
+        }
         shortest = min(map(len, self._records.values())) // size
         self._rounds = min(ROUNDS[1], max(1, shortest - SPARE))
         self._variant = cache(self._made)

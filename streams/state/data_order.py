@@ -177,7 +177,7 @@ def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  #
     if isinstance(tree, dict) and tree.get("format") != _FORMAT:
         raise UsageError(f"{path}: its format is not {_FORMAT!r}, it is of another version: {unknown}")
     runs = tree.get("runs") if isinstance(tree, dict) else None
-    whole = isinstance(runs, dict) and all(
+    valid = isinstance(runs, dict) and all(
         isinstance(run, dict)
         and isinstance(run.get("nodes"), dict)
         and isinstance(run.get("lines"), dict)
@@ -185,7 +185,7 @@ def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  #
         and "seed" in run
         for run in runs.values()
     )
-    if not whole or not isinstance(runs, dict):
+    if not valid or not isinstance(runs, dict):
         raise UsageError(f"{path}: is broken: {unknown}")
     return dict(runs)
 

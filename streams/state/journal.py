@@ -111,8 +111,10 @@ class SqliteJournal(JournalReader):
         `.spends` is written after the journal.
         """
         spends, spend = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
-        more = [life for life in spends if life.identity == spend.identity and life.charged > spend.charged]
-        return max(more, key=lambda life: life.charged, default=None)
+        higher_spends = [
+            life for life in spends if life.identity == spend.identity and life.charged > spend.charged
+        ]
+        return max(higher_spends, key=lambda life: life.charged, default=None)
 
     @property
     def inherited(self) -> int:

@@ -200,8 +200,8 @@ def differing(was: str, now: str) -> str:
     differences = [
         f"{key} is {elided(old)}, not {elided(new)}" for key, (old, new) in values.items() if old != new
     ]
-    more = [f"and {len(differences) - _NAMED} more differ"] if len(differences) > _NAMED else []
-    return ", ".join([*differences[:_NAMED], *more])
+    suffix = [f"and {len(differences) - _NAMED} more differ"] if len(differences) > _NAMED else []
+    return ", ".join([*differences[:_NAMED], *suffix])
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:

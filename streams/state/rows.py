@@ -34,23 +34,23 @@ def checksum(*values: Value) -> int:
     A flipped bit always changes it, as does other damage that spans 32 bits; any other but once in 2^32.
     """
     # At d = 10,000 SHA-256 takes twice the time, and would make a row's append a tenth longer.
-    whole = 0
+    crc = 0
     for value in values:
         match value:
             case None:
-                whole = crc32(b"n", whole)
+                crc = crc32(b"n", crc)
             case int():
-                whole = crc32(struct.pack("<cq", b"i", value), whole)
+                crc = crc32(struct.pack("<cq", b"i", value), crc)
             case float():
-                whole = crc32(struct.pack("<cd", b"f", value), whole)
+                crc = crc32(struct.pack("<cd", b"f", value), crc)
             case str():
                 text = value.encode(errors="surrogateescape")  # as `read_text` gives it
-                whole = crc32(text, crc32(struct.pack("<cQ", b"t", len(text)), whole))
+                crc = crc32(text, crc32(struct.pack("<cQ", b"t", len(text)), crc))
             case bytes():
-                whole = crc32(value, crc32(struct.pack("<cQ", b"b", len(value)), whole))
+                crc = crc32(value, crc32(struct.pack("<cQ", b"b", len(value)), crc))
             case _:
                 assert_never(value)
-    return whole
+    return crc
 
 
 def check_row(row: Sequence[Any], name: str) -> None:
@@ -191,7 +191,7 @@ def from_row(row: Row) -> JournalRecord:
 
 def _from_row(row: Row) -> JournalRecord:
     round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
-    data, topology, edges, given_up, corrected, distrusted, pardoned, read = json.loads(text)
+    data, topology, edges, given_up, corrected, distrusted, pardoned, read_ends = json.loads(text)
     return JournalRecord(
         round=round_,
         stepped=stepped,
@@ -207,7 +207,7 @@ def _from_row(row: Row) -> JournalRecord:
         distrusted=_pairs(distrusted),
         average=None if rounds is None or mean is None else Average(rounds, from_blob(mean)),
         pardoned=tuple((source, life, last) for source, life, last in pardoned),
-        read=_pairs(read),
+        read=_pairs(read_ends),
     )
 
 
@@ -269,8 +269,8 @@ def read_bound(connection: sqlite3.Connection) -> tuple[Bound | None, str]:
     row = only_row(connection.execute(_BOUND).fetchall(), "how far it may be behind (bound)")
     if row is None:
         return None, ""
-    round_, charged, epsilon_spent, read, boot = row
-    return Bound(round_, charged, epsilon_spent, _ends(read)), boot
+    round_, charged, epsilon_spent, ends_text, boot = row
+    return Bound(round_, charged, epsilon_spent, _ends(ends_text)), boot
 
 
 def write_bound(connection: sqlite3.Connection, bound: Bound | None) -> None:
@@ -288,8 +288,8 @@ def read_inherited(connection: sqlite3.Connection) -> tuple[int, DataPosition]:
     Raises ValueError if that is damaged.
     """
     rows = connection.execute("SELECT round, read, checksum FROM inherited").fetchall()
-    round_, read = only_row(rows, "what it has from the life before (inherited)") or (0, "[]")
-    return round_, _ends(read)
+    round_, ends_text = only_row(rows, "what it has from the life before (inherited)") or (0, "[]")
+    return round_, _ends(ends_text)
 
 
 def write_inherited(connection: sqlite3.Connection, record: JournalRecord | None) -> None:

@@ -93,7 +93,7 @@ def account(
     ledger, promised = file.resolved.node(node).ledger, file.resolved.node(node).guarantee
     charged = charged_by(ledger, charge_count)
     spent = ledger.spent(charged, charge_count.reached)
-    left = ledger.left(charged, charge_count.reached)
+    epsilon_left = ledger.left(charged, charge_count.reached)
     return PrivacyAccount(
         node=node,
         source="journal" if charge_count.exactly else "plans",
@@ -110,7 +110,7 @@ def account(
         stream_delta=ledger.delta,
         composition=None if ledger.composition is None else ledger.composition.words,
         budget=None if ledger.budget is None else -rounded_up(-ledger.budget),
-        left=None if math.isinf(left) else left,
+        left=None if math.isinf(epsilon_left) else epsilon_left,
         last_learning_round=ledger.last_learning_round,
         rounds_left=_rounds_left(ledger, charge_count.stepped, charged),
         rounds_unused=unused(ledger, charge_count),
@@ -272,9 +272,9 @@ def public_charge_counts(
 
 
 def _is_first(plans: Collection[Plan], node: str, instance: str) -> bool:
-    whole = not plans or min(plans, key=lambda plan: plan.round).follows == 0
+    covers_start = not plans or min(plans, key=lambda plan: plan.round).follows == 0
     members = (plan.member(node) for plan in plans)
-    return whole and all(member is None or member.instance == instance for member in members)
+    return covers_start and all(member is None or member.instance == instance for member in members)
 
 
 def charge_counts_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> dict[str, ChargeCount]:
@@ -283,17 +283,17 @@ def charge_counts_by(plans: Collection[Plan], stepped: Mapping[str, int | None])
     A plan holds the number of earlier plans that name a node. A heartbeat may be older than the last charge,
     so plans after it count too. Each plan is read once, however many nodes there are.
     """
-    named: dict[str, int] = {}
+    plan_counts: dict[str, int] = {}
     for plan in plans:
         counts = dict(plan.named)
         counts |= {member.name: counts.get(member.name, 0) + 1 for member in plan.members}
-        named |= {name: count for name, count in counts.items() if count > named.get(name, 0)}
+        plan_counts |= {name: count for name, count in counts.items() if count > plan_counts.get(name, 0)}
     planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=None)
     charge_counts = {}
     for node, reported in stepped.items():
         latest = (reported or 0) if planned is None else planned
         last = latest if reported is None else reported
-        charged = last if planned is None else named.get(node, 0)
+        charged = last if planned is None else plan_counts.get(node, 0)
         charge_counts[node] = ChargeCount(last, charged, exactly=False, planned=latest)
     return charge_counts
 

@@ -133,8 +133,8 @@ class _Planned:
         for plan in plans:
             self.plans.setdefault(plan.round, plan)
         rounds = list(self.plans)
-        whole = bool(rounds) and self.plans[rounds[0]].follows == 0
-        self._unjudged = 0 if whole or not rounds else rounds[min(horizon, len(rounds)) - 1]
+        covers_start = bool(rounds) and self.plans[rounds[0]].follows == 0
+        self._unjudged = 0 if covers_start or not rounds else rounds[min(horizon, len(rounds)) - 1]
 
     def judges(self, round: int) -> bool:
         return round > self._unjudged
@@ -334,8 +334,8 @@ def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wron
 def _ends(said: Said, queries: int) -> set[int]:
     """Return the numbers that a final query may have: T + 1, or the last query's where a run ended early."""
     last = max((query.number for query in said.queries if not query.final), default=0)
-    whole = any(query.final and query.number == queries + 1 for query in said.queries)
-    return {queries + 1} if whole else {queries + 1, last}
+    is_complete = any(query.final and query.number == queries + 1 for query in said.queries)
+    return {queries + 1} if is_complete else {queries + 1, last}
 
 
 def _second_values(said: Iterable[tuple[str, int, bytes]]) -> Iterator[Wrong]:
@@ -435,10 +435,10 @@ def audited(
     mechanism: Audited, draws: int | None, confidence: float, drawn: Callable[[int], None]
 ) -> MechanismAudit:
     """Audit a mechanism; `draws` None: as many as are cheap. `drawn` gets the number of new draws."""
-    most, pairs = affordable(mechanism)
+    affordable_draws, pairs = affordable(mechanism)
     lattice = lattice_holds(mechanism, pairs)
-    result = audit(mechanism, draws or most, confidence, drawn=drawn)
-    return MechanismAudit(lattice, pairs, draws is None and most < DRAWS, result)
+    result = audit(mechanism, draws or affordable_draws, confidence, drawn=drawn)
+    return MechanismAudit(lattice, pairs, draws is None and affordable_draws < DRAWS, result)
 
 
 def _subject(mesh: Mesh, nodes: tuple[str, ...]) -> Subject:

@@ -164,11 +164,11 @@ class StatusTracker:
 
     def take(self, news: Iterable[Entry]) -> None:
         """Handle new entries, each topic in its order."""
-        for read, at in news:
-            if isinstance(read, Plan):
-                self._plan(read)
+        for message, at in news:
+            if isinstance(message, Plan):
+                self._plan(message)
             else:
-                self._beat(read, at)
+                self._beat(message, at)
 
     def _plan(self, plan: Plan) -> None:
         last = self._plans[-1].round if self._plans else None
@@ -269,8 +269,8 @@ class StatusTracker:
         """Yield who says that this instance has sent two values for a round."""
         accusers = [beat.node for beat in self._beats.values() if instance in beat.accused]
         if accusers:
-            more = f" and {len(accusers) - 1} more" if len(accusers) > 1 else ""
-            yield f"two values: {min(accusers)}{more}"
+            suffix = f" and {len(accusers) - 1} more" if len(accusers) > 1 else ""
+            yield f"two values: {min(accusers)}{suffix}"
 
     def _noise(self, name: str) -> Iterator[str]:
         if self._ledgers[name].epsilon is not None and self._mesh.privacy_of(name).noise == "simulated":

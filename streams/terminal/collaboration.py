@@ -26,15 +26,15 @@ def headline(mesh: CollaborationSettings) -> str:
 
 def facts(file: CollaborationFile) -> Iterator[Fact]:
     """Yield (name, fact) in the order in which a party asks."""
-    mesh, whole = file.mesh, file.resolved
+    mesh, collaboration = file.mesh, file.resolved
     yield "mesh", headline(mesh)
     yield "algorithm", _algorithm(mesh)
     absent = [name for name in mesh.owners if name not in file.owners]
     if absent:
         yield "elsewhere", f"the own part of {listed(absent)} is not here: its owner has it"
-    total = sum(whole.records.values())
-    for name, records in whole.records.items():
-        mechanism = whole.mechanism(name)
+    total = sum(collaboration.records.values())
+    for name, records in collaboration.records.items():
+        mechanism = collaboration.mechanism(name)
         yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(mechanism)}"
     yield "noise", _noise_of_all(file)
     yield from (("warning", line) for line in warnings(mesh))
@@ -70,10 +70,10 @@ def at_own_delta(made: QueryMechanism) -> str:
 
 def of_own(made: QueryMechanism) -> str:
     """Return what an owner's answers may spend in all, and why that is less than its epsilon."""
-    most = f"{up_to_digits(made.spent(made.queries)):,.6g}"
+    limit_text = f"{up_to_digits(made.spent(made.queries)):,.6g}"
     if made.sharing == 1:
-        return most
-    return f"{most} (its epsilon of {as_text(made.epsilon)} over {made.sharing}, sharing)"
+        return limit_text
+    return f"{limit_text} (its epsilon of {as_text(made.epsilon)} over {made.sharing}, sharing)"
 
 
 def _algorithm(mesh: CollaborationSettings) -> str:
@@ -95,11 +95,11 @@ def noise(made: QueryMechanism) -> str:
 
 def _noise_of_all(file: CollaborationFile) -> str:
     """Return the noise of the weighted sum over its longest signal, that of the clip."""
-    whole = file.resolved
-    total = sum(whole.records.values())
+    collaboration = file.resolved
+    total = sum(collaboration.records.values())
     variance = sum(
-        (records / total * whole.mechanism(name).noise_deviation) ** 2
-        for name, records in whole.records.items()
+        (records / total * collaboration.mechanism(name).noise_deviation) ** 2
+        for name, records in collaboration.records.items()
     )
     length = (file.mesh.dimension * variance) ** 0.5 / file.mesh.gradient_bound
     return (
@@ -111,15 +111,15 @@ def _noise_of_all(file: CollaborationFile) -> str:
 def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) -> Iterator[Fact]:
     """Yield what an owner has spent in `charged` answers, what is left, and what all runs cost."""
     mechanism = file.resolved.mechanism(owner)
-    spent, most = mechanism.spent(charged), mechanism.spent(mechanism.queries)
+    spent, limit = mechanism.spent(charged), mechanism.spent(mechanism.queries)
     delta = at_own_delta(mechanism)
     yield "owner", f"{owner}: {charged:,} of {mechanism.queries:,} queries answered"
     if mechanism.simulated:
         yield "spent", "everything: nothing is protected"
         return
     yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {of_own(mechanism)}"
-    left = mechanism.queries - charged
-    yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
+    queries_left = mechanism.queries - charged
+    yield "left", f"epsilon {down_to_digits(max(0.0, limit - spent)):,.6g}, for {queries_left:,} more"
     yield "guarantee", promises_of(file, {owner: reuse})[owner].sentence
 
 

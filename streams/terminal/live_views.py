@@ -67,8 +67,8 @@ def mesh_picture(
         return Group(_title(title), *head, nodes(status, len(status.rows), width))
     row_count = max(0, room - 1)
     rest = status.rows[row_count:]
-    more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
-    return Group(_title(title), *head, nodes(status, row_count, width), more)
+    footer = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
+    return Group(_title(title), *head, nodes(status, row_count, width), footer)
 
 
 def nodes(status: MeshStatus, shown: int, width: int = 80) -> Table:
@@ -238,10 +238,10 @@ def _nodes(rows: tuple[ProcessStatus, ...], rounds: int | None, width: int) -> T
     ]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold")
     columns_shown: list[list[Text]] = []
-    left = width
+    width_left = width
     for column in columns:
-        left -= column.width + GAP
-        if left < 0 and columns_shown:
+        width_left -= column.width + GAP
+        if width_left < 0 and columns_shown:
             break
         justify: Literal["right", "left"] = "right" if column.right else "left"
         table.add_column(

@@ -43,8 +43,8 @@ def failures_line(failures: Mapping[str, Mapping[str, int]]) -> str | None:
     names = [name for name, kinds in failures.items() if kinds]
     parts = []
     for name in names[:_SHOWN]:
-        most = sorted(failures[name].items(), key=lambda kind: -kind[1])[:_SHOWN]
-        parts.append(f"{name} {', '.join(f'{kind} ({calls:,} calls)' for kind, calls in most)}")
+        common_kinds = sorted(failures[name].items(), key=lambda kind: -kind[1])[:_SHOWN]
+        parts.append(f"{name} {', '.join(f'{kind} ({calls:,} calls)' for kind, calls in common_kinds)}")
     if len(names) > _SHOWN:
         parts.append(f"and {len(names) - _SHOWN:,} more")
     return f"{FAILED}{'; '.join(parts)}." if parts else None

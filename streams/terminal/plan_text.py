@@ -152,9 +152,9 @@ def edges(mesh: Mesh, seen: Windows) -> Iterator[tuple[str, str]]:
     window = f"any {counted(seen.width, 'round')} in a row"
     yield "connected", f"{'in every round' if seen.width == 1 else f'over {window}'}{looked_at}"
     if seen.rate is not None:
-        left = f"at most {seen.rate:.3g}" if seen.rate > _NOTHING else "nothing"
+        share = f"at most {seen.rate:.3g}" if seen.rate > _NOTHING else "nothing"
         after = window if seen.starts > 1 else counted(seen.width, "round")
-        fact = f"after {after} {left} of the disagreement between nodes is left"
+        fact = f"after {after} {share} of the disagreement between nodes is left"
         guess = f": an estimate, from those that begin in rounds 1 to {seen.measured:,}"
         yield "mixing", fact if seen.whole else fact + guess
 

@@ -234,8 +234,8 @@ def shown(most: int | None) -> Iterator[Tell]:
         def draw(held: int, bad: int) -> None:
             first[0] = held if first[0] < 0 else first[0]
             rate = (held - first[0]) / max(time.monotonic() - started, _REDRAWN)
-            more = f", {bad:,} bad" if bad else ""
-            progress.update(task, completed=held, rate=f"{rate:,.0f} records/s{more}")
+            suffix = f", {bad:,} bad" if bad else ""
+            progress.update(task, completed=held, rate=f"{rate:,.0f} records/s{suffix}")
 
         yield _seldom(draw, _REDRAWN)
 

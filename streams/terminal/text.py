@@ -126,10 +126,10 @@ def described(node: MeshNode, rounds: int | None) -> str:
     if mechanism.epsilon is None:
         return f"{mechanism.name}; {clip}; no noise"
     calibration = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
-    more = _less_noise(mechanism) if isinstance(mechanism, L2Sphere) else ""
-    more = _correlated(mechanism.band.matrix) if mechanism.band is not None else more
+    noise_details = _less_noise(mechanism) if isinstance(mechanism, L2Sphere) else ""
+    noise_details = _correlated(mechanism.band.matrix) if mechanism.band is not None else noise_details
     noise = _noise(privacy, mechanism, rounds)
-    return f"{privacy.mechanism} on the {privacy.on}{calibration}; {clip}; {noise}{more}"
+    return f"{privacy.mechanism} on the {privacy.on}{calibration}; {clip}; {noise}{noise_details}"
 
 
 def _noise(privacy: PrivacySettings, mechanism: Mechanism, rounds: int | None) -> str:
@@ -275,8 +275,8 @@ def _left(account: "PrivacyAccount") -> str:
         rounds = f"it {_no_more(account, account.last_learning_round)}"
     if account.budget is None or account.left is None:
         return rounds
-    most = "at most, as an earlier life of the run may have charged more, " if account.at_most else ""
-    return f"{most}{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
+    caveat = "at most, as an earlier life of the run may have charged more, " if account.at_most else ""
+    return f"{caveat}{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
 
 
 def _no_more(account: "PrivacyAccount", last: int) -> str:

@@ -230,21 +230,21 @@ def column_of(name: str, values: Sequence[object], notation: Notation) -> Sample
 
 
 def _kind(name: str, values: Sequence[object], notation: Notation) -> tuple[str, Mapping[str, str]]:
-    most = len(values) / 2
+    half = len(values) / 2
     if not values:
         return "empty", {}
-    if sum(word(value) is None for value in values) > most:
+    if sum(word(value) is None for value in values) > half:
         return "nested", {}
     numbers = [number for value in values if (number := notation.number(value)) is not None]
     padded = sum(isinstance(value, str) and re.fullmatch(r"0\d+", value) is not None for value in values)
-    if len(numbers) > most and 2 * padded <= len(values):
+    if len(numbers) > half and 2 * padded <= len(values):
         unit = _unit(name, sorted(numbers))
         return ("number", {}) if unit is None else ("time", {} if unit == "s" else {"unit": unit})
-    time = None if padded > most else _time(values, notation)
+    time = None if padded > half else _time(values, notation)
     if time is not None:
         return "time", time
     distinct = len({word(value) for value in values})
-    if distinct <= _CATEGORIES and (distinct <= 2 or distinct <= most):
+    if distinct <= _CATEGORIES and (distinct <= 2 or distinct <= half):
         return "words", {}
     return ("texts", {}) if distinct <= 0.9 * len(values) else ("ids", {})
 

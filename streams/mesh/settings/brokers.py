@@ -115,8 +115,8 @@ class BrokerSettings(Settings):
             return
         if self.username is None or self.password is None:
             missing = "username" if self.username is None else "password"
-            more = "" if missing == "username" else " or password_file"
-            raise refusal(f"missing: security {self.security} needs a {missing}{more}", missing)
+            alternative = "" if missing == "username" else " or password_file"
+            raise refusal(f"missing: security {self.security} needs a {missing}{alternative}", missing)
         if self.mechanism == "plain" and not self.tls:
             raise refusal("plain sends the password itself: needs security sasl-tls", "mechanism")
         # seen on a broker: each of these works with two of the three clients

@@ -52,16 +52,16 @@ def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: Validati
     """Return the mapping with each secret `key` that `key_file` names the file of."""
     with_secrets = dict(value)
     for key in keys:
-        named = f"{key}_file"
-        if with_secrets.get(named) is None:
+        file_key = f"{key}_file"
+        if with_secrets.get(file_key) is None:
             continue
         if with_secrets.get(key) is not None:
-            raise refusal(f"{key} is there too: must be one of the two", named)
+            raise refusal(f"{key} is there too: must be one of the two", file_key)
         try:
-            path = _path(with_secrets[named], info)
+            path = _path(with_secrets[file_key], info)
         except PydanticCustomError as error:
-            raise refusal(str(error), named) from None
-        with_secrets[key] = SecretStr(_secret(path, named) if are_read(info) else f"what {named} holds")
+            raise refusal(str(error), file_key) from None
+        with_secrets[key] = SecretStr(_secret(path, file_key) if are_read(info) else f"what {file_key} holds")
     return with_secrets
 
 

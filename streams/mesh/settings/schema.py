@@ -48,10 +48,10 @@ def word(value: object) -> str | None:
     """
     match value:
         case str():
-            whole = _WHOLE.fullmatch(value) if value[-2:] in {".0", "00"} else None
-            if whole is None:
+            integer = _WHOLE.fullmatch(value) if value[-2:] in {".0", "00"} else None
+            if integer is None:
                 return value
-            return "0" if whole[1] == "-0" else whole[1]
+            return "0" if integer[1] == "-0" else integer[1]
         case float():
             if not math.isfinite(value):
                 return None

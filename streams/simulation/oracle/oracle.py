@@ -270,8 +270,8 @@ class Oracle:
 
     def finish(self) -> None:
         """Check what can be told at the end alone. Raises Violation."""
-        whole = self._check_sums()
-        self._history.note("all", "sums", f"of {whole} rounds hold")
+        round_count = self._check_sums()
+        self._history.note("all", "sums", f"of {round_count} rounds hold")
         for process in self._newest.values():
             if process in self._processes:
                 self._check_sent(process)
@@ -314,7 +314,7 @@ class Oracle:
 
     def _check_sums(self) -> int:
         """Check the sums over nodes of every whole round; return how many there were."""
-        whole, excuses = 0, self.excuses
+        round_count, excuses = 0, self.excuses
         for round, mixed in self._steps.mixed.items():
             plans = self.topology.valid[round]
             names = [member.name for member in plans[0].members if member.full]
@@ -325,12 +325,12 @@ class Oracle:
                 excused |= self._edges.two_valued(round)  # who heard which of them is told by no plan
             if not complete or round in self._partial or excused or len(plans) > 1:
                 continue
-            whole += 1
+            round_count += 1
             after = np.add.reduce([mixed[name] for name in names])
             before = np.add.reduce([hello_of_its_own[name] for name in names])
             if not close(after, before):
                 raise Violation(f"the consensus values of round {round} do not add up to its releases")
-        return whole
+        return round_count
 
 
 def _is_full(member: ReadMember) -> bool:

@@ -136,13 +136,14 @@ class PlanLog:
         bound = max(furthest + 2 * horizon, plan.follows + horizon, clock_round + horizon) + 1
         if plan.round > bound and not self._liars_have_the_say():
             raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
-        left = set(self._named) - excuses.rolled_back - excuses.liars - set(excuses.clones)
-        left -= {name for name, beat in self._beats.items() if beat.leave_from is not None}
-        left = {
-            name for name in left if stepped.get(name)
-        }  # a journal without a round has nothing to go on from
-        if plan.ended and plan.round <= setup.rounds and left:
-            raise Violation(f"the run ends before round {plan.round}, though {min(left)} has its journal")
+        expected_nodes = set(self._named) - excuses.rolled_back - excuses.liars - set(excuses.clones)
+        expected_nodes -= {name for name, beat in self._beats.items() if beat.leave_from is not None}
+        # a journal without a round has nothing to go on from
+        expected_nodes = {name for name in expected_nodes if stepped.get(name)}
+        if plan.ended and plan.round <= setup.rounds and expected_nodes:
+            raise Violation(
+                f"the run ends before round {plan.round}, though {min(expected_nodes)} has its journal"
+            )
 
     def _liars_have_the_say(self) -> bool:
         """Return whether liars are more than half of the last plan: the median of its members is theirs."""
@@ -177,10 +178,12 @@ class PlanLog:
         """Check that each member's life has been told, and that a new one listens first."""
         begins_again = not any(member.full for member in plan.members)
         for member in plan.members:
-            named = self.last.member(member.name) if self.last else None
-            if member.instance not in self._told.get(member.name, {}) and named is None:
+            earlier_member = self.last.member(member.name) if self.last else None
+            if member.instance not in self._told.get(member.name, {}) and earlier_member is None:
                 raise Violation(f"plan {plan.round} names a life of {member.name} that nobody has told")
-            new = self.last is not None and (named is None or named.instance != member.instance)
+            new = self.last is not None and (
+                earlier_member is None or earlier_member.instance != member.instance
+            )
             if member.full and new and not begins_again:
                 raise Violation(f"plan {plan.round} has {member.name} full at once: it has not listened")
             self._check_current(plan, member.name, member.instance)

@@ -226,11 +226,11 @@ class WireReader:
 
     def _plan(self, data: bytes) -> ReadPlan:
         header = _header("<BB16sQQIIIII", data, PLAN)
-        digest, round, follows, table, size, edges, named, generation = header
+        digest, round, follows, table, size, edges, earlier_count, generation = header
         at = 54 + len(self._run)
         if digest != self.setup.digest or _cut(data, 54, len(self._run)) != self._run:
             raise Unreadable("run or digest")
-        if len(data) != at + table + 21 * size + 16 * edges + 12 * named:
+        if len(data) != at + table + 21 * size + 16 * edges + 12 * earlier_count:
             raise Unreadable("length")
         if not 0 <= follows < round <= LAST:
             raise Unreadable("round")
@@ -245,7 +245,8 @@ class WireReader:
         sources, targets = _numbers(f"<{edges}I", data, at), _numbers(f"<{edges}I", data, at + 4 * edges)
         weights = _numbers(f"<{edges}d", data, at + 8 * edges)
         at += 16 * edges
-        earlier, counts = _numbers(f"<{named}I", data, at), _numbers(f"<{named}Q", data, at + 4 * named)
+        earlier = _numbers(f"<{earlier_count}I", data, at)
+        counts = _numbers(f"<{earlier_count}Q", data, at + 4 * earlier_count)
         if max((*places, *earlier), default=-1) >= len(names) or max(full, default=0) > 1:
             raise Unreadable("a place or a flag")
         texts = [name.decode() for name in names]
@@ -254,9 +255,9 @@ class WireReader:
             for place, life, flag in zip(places, lives, full, strict=True)
         )
         named_names = [texts[place] for place in earlier]
-        sizes = struct.pack("<QQIIII", round, follows, size, edges, named, generation)
+        sizes = struct.pack("<QQIIII", round, follows, size, edges, earlier_count, generation)
         words = [self.setup.run, *[member.name for member in members], *lives, *named_names]
-        arrays = full + data[at - 16 * edges : at] + data[at + 4 * named :]
+        arrays = full + data[at - 16 * edges : at] + data[at + 4 * earlier_count :]
         mark = hashlib.sha256(sizes + ",".join(words).encode() + arrays).digest()[:16]
         entries = tuple(zip(sources, targets, weights, strict=True))
         plan = ReadPlan(

@@ -44,8 +44,8 @@ def files_for(
         mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
         raise UsageError(f"{mistake}: must be one of --party NAME and --mesh-operator")
     raw = read_any(mesh, code)
-    written: tuple[Files, Iterable[str]] = raw.file.kind.exported(raw, kind, name)
-    return written
+    files_and_warnings: tuple[Files, Iterable[str]] = raw.file.kind.exported(raw, kind, name)
+    return files_and_warnings
 
 
 def nodes_files(raw: RawMesh, kind: ExportFormat, name: str | None) -> tuple[Files, Iterable[str]]:

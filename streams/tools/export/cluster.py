@@ -62,8 +62,8 @@ class Cluster:
             except ValueError:
                 allowed = "must be a network, as 192.0.2.0/24 or 2001:db8::/32, without bits of a host"
                 raise UsageError(f"--broker-cidr {text}: {allowed}") from None
-        named = (self.monitoring, "monitoring-namespace"), (self.kafka, "kafka-namespace")
-        for text, option in (*named, (self.kafka_cluster, "kafka-cluster")):
+        namespaces = (self.monitoring, "monitoring-namespace"), (self.kafka, "kafka-namespace")
+        for text, option in (*namespaces, (self.kafka_cluster, "kafka-cluster")):
             if len(text) > LONGEST or _LABEL.fullmatch(text) is None:
                 allowed = f"must be made of a-z, 0-9 and - inside, of at most {LONGEST} characters"
                 raise UsageError(f"--{option} {text}: {allowed}")
@@ -117,11 +117,11 @@ _HASHED = 8
 
 def label(*parts: str, longest: int = LONGEST) -> str:
     """Return the name that `parts` make together; empty if they have no letter and no digit."""
-    whole = "-".join(filter(None, (_OTHER.sub("-", part.lower()).strip("-") for part in parts)))
-    if len(whole) <= longest:
-        return whole
+    full_name = "-".join(filter(None, (_OTHER.sub("-", part.lower()).strip("-") for part in parts)))
+    if len(full_name) <= longest:
+        return full_name
     digest = hashlib.sha256("-".join(parts).encode()).hexdigest()[:_HASHED]
-    return f"{whole[: longest - _HASHED - 1].rstrip('-')}-{digest}"
+    return f"{full_name[: longest - _HASHED - 1].rstrip('-')}-{digest}"
 
 
 def node_set(node: str) -> str:
@@ -154,8 +154,10 @@ def check(file: MeshFile) -> None:
 def check_collaboration(file: CollaborationFile) -> None:
     """Refuse a collaboration with two names that make one Kubernetes name. Raises MeshFileError."""
     mesh = file.mesh
-    named = [(f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)]
-    lines = _twice(file, [("the mesh's operator", namespace(mesh.name, None)), *named])
+    party_namespaces = [
+        (f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)
+    ]
+    lines = _twice(file, [("the mesh's operator", namespace(mesh.name, None)), *party_namespaces])
     if lines:
         raise MeshFileError(lines)
 

@@ -293,14 +293,14 @@ def _project(
 
 def _about(files: Mapping[str, ProcessFile], sets: Iterable[str]) -> str:
     """Return the comment at the top: which secrets, and which sets of records, must be where."""
-    named = [f"{OUTSIDE}/{service}/{name}" for service, file in files.items() for name in file.files]
-    named += sets
+    paths = [f"{OUTSIDE}/{service}/{name}" for service, file in files.items() for name in file.files]
+    paths += sets
     lines = [
         "Made by `mirrormesh export compose`. A process's volume is its journal: never two processes on one,",
         "and never put back from a backup.",
     ]
-    if named:
-        lines += ["", "User 10001 must be able to read these files:", *(f"    {path}" for path in named)]
+    if paths:
+        lines += ["", "User 10001 must be able to read these files:", *(f"    {path}" for path in paths)]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 

@@ -174,11 +174,13 @@ def read_any(path: Path, code: Iterable[str] = ()) -> Raw[AnyFile]:
 def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
     """Return the file as written, and the environment to load it with."""
     tree = _with_features(path, read_yaml(path))
-    named = tuple(_brokers(path, tree))
-    lines = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
+    broker_parts = tuple(_brokers(path, tree))
+    lines = [
+        problem.line for brokers, file, place in broker_parts for problem in written_out(brokers, file, place)
+    ]
     if lines:
         raise MeshFileError(lines)
-    return tree, UnresolvedTexts(name for brokers, _, _ in named for name in variables(brokers))
+    return tree, UnresolvedTexts(name for brokers, _, _ in broker_parts for name in variables(brokers))
 
 
 def _with_features(path: Path, tree: Any) -> Any:

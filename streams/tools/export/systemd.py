@@ -64,10 +64,10 @@ class Service:
 
 def user(name: str) -> str:
     """Return a process's user: without a name of its own, all processes of a host would be one user."""
-    whole = f"mirrormesh-{name}"
+    full_name = f"mirrormesh-{name}"
     return (
-        whole
-        if len(whole) <= LONGEST_USER
+        full_name
+        if len(full_name) <= LONGEST_USER
         else f"mirrormesh-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     )
 
@@ -157,8 +157,8 @@ def _node(raw: RawMesh, node: str, port: int) -> Service:
 def _owner(raw: RawCollaboration, owner: str) -> Service:
     owner_settings, port, records = raw.file.own(owner), FIRST_PORT + 1, set_file(raw, owner)
     file = owner_file(raw, owner, CREDENTIALS, _private(owner_settings, port), SET)
-    more = [] if records is None else [f"BindReadOnlyPaths={SETS}/{owner}:{SET}"]
-    lines = dropin(owner, file, port, [*_own_lines(owner, owner_settings), *more])
+    bind_lines = [] if records is None else [f"BindReadOnlyPaths={SETS}/{owner}:{SET}"]
+    lines = dropin(owner, file, port, [*_own_lines(owner, owner_settings), *bind_lines])
     return Service(owner, OWNER, f"mirrormesh-owner@{owner}", file, lines, records)
 
 

@@ -203,8 +203,8 @@ class Writer:
         """Wait, and report it if the broker is away. Raises ProcessStopped, BusError."""
         self.tend()
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._waiting.sleep(min(left, 1.0))
+        while (seconds_left := end - time.monotonic()) > 0:
+            self._waiting.sleep(min(seconds_left, 1.0))
             self.tend()
 
     def finish(self) -> None:
@@ -286,8 +286,8 @@ class Writer:
 
     def _flush(self) -> None:
         end = time.monotonic() + _FLUSH
-        while len(self._producer) and (left := end - time.monotonic()) > 0:
-            self._serve(left)
+        while len(self._producer) and (seconds_left := end - time.monotonic()) > 0:
+            self._serve(seconds_left)
 
     def _arrived(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -377,14 +377,14 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
     lines, waiting = Lines(source, topic.largest), Interruptible(stop)
     with waiting:
         letters = _skip(lines, topic)
-    left = None if source.most is None else max(0, source.most - topic.line)
+    lines_left = None if source.most is None else max(0, source.most - topic.line)
     started = time.monotonic()
     writer = Writer(broker, node, topic, stop)
     stopped = False
     try:
         writer.put_again(letters)
         with shown(source.most) as tell:
-            for batch in _batches(lines, left, waiting):
+            for batch in _batches(lines, lines_left, waiting):
                 for line in batch:
                     if line.timestamp is not None or not pace.at_full_speed:
                         delay = pace.delay(line.timestamp, time.time(), time.monotonic())
@@ -464,12 +464,12 @@ def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float 
         stop, lambda: feed_topic(broker, topics, owner_feeder(topics), by_time=False, timed=False)
     )
     if longest > topic.largest:
-        most = f"must be at most {topic.largest:,}, which the topic takes"
-        raise FeedFailed(f"{topic.name}: a record has {longest:,} bytes: {most}")
+        limit_text = f"must be at most {topic.largest:,}, which the topic takes"
+        raise FeedFailed(f"{topic.name}: a record has {longest:,} bytes: {limit_text}")
     values, decoder = _read(on_file, owner)
     source = Source((RawRecord(value) for value in values), decoder)
-    opened = Opened(source, timed=False, most=file.mesh.owners[owner].records, time_of=None)
-    return write(broker, owner, topic, opened, Pace(0.0, rate=rate), stop)
+    feed_source = Opened(source, timed=False, most=file.mesh.owners[owner].records, time_of=None)
+    return write(broker, owner, topic, feed_source, Pace(0.0, rate=rate), stop)
 
 
 def _in_file(file: CollaborationFile, owner: str, path: str | None) -> CollaborationFile:

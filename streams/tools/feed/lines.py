@@ -99,17 +99,17 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     if wanted.shift and not wanted.timestamps and file.mesh.slots.by != "time":
         text = "--shift moves records' times: must be time, or give --timestamps"
         raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
-    most = wanted.records
-    if most is None and isinstance(settings, LocalisationSettings):
-        most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    record_limit = wanted.records
+    if record_limit is None and isinstance(settings, LocalisationSettings):
+        record_limit = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
     check_source(file, node)
     source = open_source(file, node, file.mesh.seed)
     timed = by_time(file.mesh)
     # With slots by time the source itself gives the times: a generator's records do not hold them.
     decoder = source.decoder
-    read = None
+    time_of = None
     if not timed and isinstance(decoder, SchemaDecoder):
-        read = partial(_later, wanted.shift, decoder.timestamp)
+        time_of = partial(_later, wanted.shift, decoder.timestamp)
     piped = getattr(settings, "path", None) == "-"
     live = timed and piped
     if wanted.shift:
@@ -119,7 +119,7 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
     shift = wanted.shift or _shift(file, settings)
     ahead = CHUNK if Path(getattr(settings, "path", None) or "-").is_file() else 1
-    return Opened(source, timed or wanted.timestamps, most, read, live, piped, shift, ahead)
+    return Opened(source, timed or wanted.timestamps, record_limit, time_of, live, piped, shift, ahead)
 
 
 def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None = None) -> None:

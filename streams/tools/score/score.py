@@ -126,8 +126,8 @@ def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
         text = "is read by up and node: must be json or csv to be scored while messages come"
         raise refuser.refuse((*path, "format"), text, settings.format)
     decoder = message_decoder(refuser, settings, path)
-    threshold, whole = scoring.threshold, settings.reads_whole
-    return Scorer(decoder, loss, guarantee, classes=classes, threshold=threshold, whole=whole), models
+    threshold, reads_whole = scoring.threshold, settings.reads_whole
+    return Scorer(decoder, loss, guarantee, classes=classes, threshold=threshold, whole=reads_whole), models
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:

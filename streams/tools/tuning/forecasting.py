@@ -224,18 +224,18 @@ def measured(file: CollaborationFile, pilot: Resampled, like: str, seed: int) ->
 
     Raises UsageError or MeshFileError if the pilot has no cost to compare with, or runs on it diverge.
     """
-    whole, settings = file.resolved, file.mesh
+    collaboration, settings = file.resolved, file.mesh
     rows = slice(MOST_RECORDS)
-    cost = Cost(whole.loss, pilot.features[rows], pilot.labels[rows], settings.regulariser)
-    within = whole.step.constraint if isinstance(whole.step, Averaged) else None
+    cost = Cost(collaboration.loss, pilot.features[rows], pilot.labels[rows], settings.regulariser)
+    within = collaboration.step.constraint if isinstance(collaboration.step, Averaged) else None
     _, least = cost.least(within)
     if not least > 0:
         raise UsageError(f"{like} can be fitted without any cost, and nothing is relative to it: take others")
-    noise = noise_of(terms(whole).values())
+    noise = noise_of(terms(collaboration).values())
     levels = np.geomspace(1 / WIDTH, WIDTH, LEVELS)
-    fitness = np.maximum(_reached(cost, whole, levels, seed) / least - 1, _LEAST)
+    fitness = np.maximum(_reached(cost, collaboration, levels, seed) / least - 1, _LEAST)
     if not np.isfinite(fitness).all():
-        step = "rho" if isinstance(whole.step, StronglyConvex) else "step"
+        step = "rho" if isinstance(collaboration.step, StronglyConvex) else "step"
         raise file.refuse(("mesh", "algorithm", step), "runs on the pilot diverge: must be smaller")
     sampling = _sampling(cost, within, least, seed)
     powers: tuple[Power, ...] = (2, 1)
@@ -342,8 +342,8 @@ class ForecastValue:
     @property
     def beyond(self) -> bool:
         """Whether the noise is outside of what the pilot tried, so that the fit is extended."""
-        least, most = self.constants.noises
-        return not least * (1 - 1e-9) <= self.forecast.noise <= most * (1 + 1e-9)
+        smallest, largest = self.constants.noises
+        return not smallest * (1 - 1e-9) <= self.forecast.noise <= largest * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,10 +418,10 @@ def forecast_with(
     `what_if` holds other terms of owners, as OWNER.epsilon=2; UsageError for wrong ones.
     """
     settings = supposed(file.mesh, what_if)
-    whole = Collaboration(settings)
-    expected = expected_of(terms(whole), constants.fit)
+    collaboration = Collaboration(settings)
+    expected = expected_of(terms(collaboration), constants.fit)
     doubled = {name: _new(_doubled(settings, name), constants) for name in settings.owners}
-    bound = _bound(whole, expected.noise, constants)
+    bound = _bound(collaboration, expected.noise, constants)
     return ForecastValue(settings, constants, expected, doubled, bound, _shared(settings, constants))
 
 
@@ -455,8 +455,8 @@ def _doubled(settings: CollaborationSettings, owner: str) -> CollaborationSettin
 def _shared(settings: CollaborationSettings, constants: Constants) -> float | None:
     if settings.sharing == len(settings.owners):
         return None
-    more = Collaboration(settings.model_copy(update={"sharing": settings.sharing + 1}))
-    return constants.fit.at(noise_of(terms(more).values()))
+    wider_collaboration = Collaboration(settings.model_copy(update={"sharing": settings.sharing + 1}))
+    return constants.fit.at(noise_of(terms(wider_collaboration).values()))
 
 
 def _new(settings: CollaborationSettings, constants: Constants) -> float:

@@ -328,10 +328,10 @@ def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) 
 
     With another size of slots by count `rounds` is what the records suffice for, if the file limits it.
     """
-    written, setting = read_yaml(file.path)["mesh"], chosen.setting
-    step_size = written["algorithm"]["step_size"] | {"a": _short(setting.step)}
-    slots = written["slots"] | {"size": setting.size}
-    algorithm = written["algorithm"] | {"step_size": step_size}
+    mesh_tree, setting = read_yaml(file.path)["mesh"], chosen.setting
+    step_size = mesh_tree["algorithm"]["step_size"] | {"a": _short(setting.step)}
+    slots = mesh_tree["slots"] | {"size": setting.size}
+    algorithm = mesh_tree["algorithm"] | {"step_size": step_size}
     gains = tilted(file.mesh.algorithm.gains, setting.tilt)
     if gains is not None:
         algorithm["gains"] = [_short(gain) for gain in gains]
@@ -339,7 +339,7 @@ def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) 
     resized = setting.size != file.mesh.slots.size
     if resized and slots["by"] == "count" and file.mesh.rounds is not None:
         tree["rounds"] = records // setting.size
-    tree["privacy"] = _privacy(file, written["privacy"], chosen, delta)
+    tree["privacy"] = _privacy(file, mesh_tree["privacy"], chosen, delta)
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -356,8 +356,8 @@ def _privacy(
         for key, value in written.items()
         if key not in {"on", "norm"} and getattr(privacy, key, None) is not None
     }
-    more = {} if privacy.delta is None else {"delta": privacy.delta}
-    return inherited | {"mechanism": chosen.mechanism} | more | changes
+    delta_keys = {} if privacy.delta is None else {"delta": privacy.delta}
+    return inherited | {"mechanism": chosen.mechanism} | delta_keys | changes
 
 
 def _short(number: float) -> float:

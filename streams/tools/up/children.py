@@ -44,11 +44,11 @@ class LogTail:
             return
         with self.path.open("rb") as log:
             log.seek(self._offset)
-            whole = log.read().rpartition(b"\n")[0]
-        if not whole:
+            complete_lines = log.read().rpartition(b"\n")[0]
+        if not complete_lines:
             return
-        self._offset += len(whole) + 1
-        for line in whole.decode("utf-8", "replace").splitlines():
+        self._offset += len(complete_lines) + 1
+        for line in complete_lines.decode("utf-8", "replace").splitlines():
             self._take(line)
 
     def warning(self, node: str = "") -> str:

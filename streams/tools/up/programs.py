@@ -162,8 +162,8 @@ def nodes(file: MeshFile, options: Options, served: MetricsPorts | None) -> Iter
         if served is not None:
             arguments += ["--metrics", str(served.shared[names[0]])]
             arguments += ["--private-metrics", str(served.private[names[0]])]
-        more = "" if len(names) == 1 else f" and {len(names) - 1} more"
-        program = Program(f"node {names[0]}{more}", tuple(arguments))
+        suffix = "" if len(names) == 1 else f" and {len(names) - 1} more"
+        program = Program(f"node {names[0]}{suffix}", tuple(arguments))
         for name in names:
             yield name, program
 
