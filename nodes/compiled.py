@@ -176,20 +176,20 @@ def _sum(a: FloatArray, first: int, count: int) -> float:
     """
     if count <= 128:
         return _short_sum(a, first, count)
-    left, right, depth = np.empty(64), np.empty((64, 2), np.int64), 0
+    left_sums, right_halves, depth = np.empty(64), np.empty((64, 2), np.int64), 0
     while True:
         while count > 128:
             half = count // 2 - count // 2 % 8
-            right[depth, 0], right[depth, 1] = first + half, count - half
+            right_halves[depth, 0], right_halves[depth, 1] = first + half, count - half
             count, depth = half, depth + 1
         total = _short_sum(a, first, count)
-        while depth > 0 and right[depth - 1, 1] == 0:
+        while depth > 0 and right_halves[depth - 1, 1] == 0:
             depth -= 1
-            total = left[depth] + total
+            total = left_sums[depth] + total
         if depth == 0:
             return total
-        left[depth - 1], first, count = total, right[depth - 1, 0], right[depth - 1, 1]
-        right[depth - 1, 1] = 0
+        left_sums[depth - 1], first, count = total, right_halves[depth - 1, 0], right_halves[depth - 1, 1]
+        right_halves[depth - 1, 1] = 0
 
 
 @_compiled

@@ -147,12 +147,14 @@ def _same_files(
 ) -> dict[str, set[str]]:
     """Return, for each path, those of files that hold the same now."""
     with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
-    read = {data.path for name in with_records for data in data_of(file, name)}
+    source_paths = {data.path for name in with_records for data in data_of(file, name)}
     asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
     asked_paths |= {data.path for name in names for data in fed.get(name, ())}
     recorded = {data.path for source in lives for spend in source for data in spend.data}
     recorded |= {data.path for paths in fed.values() for data in paths}
-    groups = same_files(*(set(filter(os.path.isabs, paths)) for paths in (asked_paths, read | recorded)))
+    groups = same_files(
+        *(set(filter(os.path.isabs, paths)) for paths in (asked_paths, source_paths | recorded))
+    )
     return {path: group for group in groups for path in group}
 
 
@@ -253,7 +255,7 @@ def stated_apart(
 
 
 def _stated_before(lives: Iterable[Spend], data: tuple[Data, ...]) -> tuple[str, ...]:
-    unchanged = all(read.state for read in data)
+    unchanged = all(source_data.state for source_data in data)
     stated = {life for spend in lives if unchanged and spend.data == data for life in spend.apart}
     return tuple(sorted(stated))
 

@@ -123,7 +123,9 @@ class Lag:
         `progress`: the last round that each member has stepped which is waited for. `behind`: those of them
         that others are ahead of. `holding`: those that hold the others.
         """
-        self._out = {name: left - seconds for name, left in self._out.items() if left > seconds}
+        self._out = {
+            name: seconds_left - seconds for name, seconds_left in self._out.items() if seconds_left > seconds
+        }
         self._see_rounds(seconds, progress, held=bool(holding))
         left_out: list[LeftOut] = []
         half = self.slow_limit / 2

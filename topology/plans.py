@@ -102,12 +102,14 @@ _SIZES = Struct("<QQIIII")
 
 def _mark(plan: "Plan") -> bytes:
     """Return the first half of a SHA-256 of all that the plan says (docs/reference/wire.md)."""
-    members, named = plan.members, plan.named
+    members, plan_counts = plan.members, plan.named
     words = (plan.run, *[member.name for member in members], *[member.instance for member in members])
-    counts = np.array([count for _, count in named], "<u8")
+    counts = np.array([count for _, count in plan_counts], "<u8")
     parts = (
-        _SIZES.pack(plan.round, plan.follows, len(members), plan.weights.size, len(named), plan.generation),
-        ",".join((*words, *[name for name, _ in named])).encode(),
+        _SIZES.pack(
+            plan.round, plan.follows, len(members), plan.weights.size, len(plan_counts), plan.generation
+        ),
+        ",".join((*words, *[name for name, _ in plan_counts])).encode(),
         bytes(member.full for member in members),
         plan.sources.astype("<u4").tobytes(),
         plan.targets.astype("<u4").tobytes(),
@@ -281,8 +283,8 @@ def continues(record: PlanRecord, last: Plan) -> bool:
 def valid_records(records: Iterable[PlanRecord], *, whole: bool = True) -> list[PlanRecord]:
     """Return the valid records of a log, in order; `whole`: it has not lost its beginning."""
     if whole:
-        read = Chain()
-        return [record for record in records if read.take(record)]
+        full_chain = Chain()
+        return [record for record in records if full_chain.take(record)]
     chains: list[list[PlanRecord]] = []
     ends: dict[bytes, list[list[PlanRecord]]] = {}  # of these chains, by the mark of their last plan
     for record in records:

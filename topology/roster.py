@@ -120,9 +120,9 @@ class Roster:
         instance and it does not ask to join; any other listens.
         """
         beat = self._beats.get(name)
-        named = last.member(name) if last else None
+        last_member = last.member(name) if last else None
         if beat is None:
-            return Member(name, named.instance) if named else None
+            return Member(name, last_member.instance) if last_member else None
         if _leaves(beat, round):  # rule 12
             return None
         if last is None:  # rule 11
@@ -130,7 +130,7 @@ class Roster:
         if self._asks_to_join(beat):  # rule 11: it has lost its place
             may_join = beat.join_after is None or round > beat.join_after
             return Member(name, beat.instance, full=False) if may_join else None
-        full = named is not None and named.instance == beat.instance
+        full = last_member is not None and last_member.instance == beat.instance
         return Member(name, beat.instance, full)
 
     def returning(self, name: str, last: Plan | None, round: int) -> Member | None:
@@ -140,8 +140,8 @@ class Roster:
         """
         beat = self._beats.get(name)
         if beat is None:
-            named = last.member(name) if last else None
-            return Member(name, named.instance, full=False) if named else None
+            last_member = last.member(name) if last else None
+            return Member(name, last_member.instance, full=False) if last_member else None
         may_return = not self._asks_to_join(beat) or round > (beat.join_after or 0)
         if not beat.stepped or not may_return or _leaves(beat, round):  # rules 15 and 12
             return None
@@ -163,8 +163,8 @@ class Roster:
 
     def has_begun_anew(self, name: str, last: Plan) -> bool:
         """Return whether the node is there as another instance than the one that the plan names."""
-        beat, named = self._beats.get(name), last.member(name)
-        return beat is not None and named is not None and beat.instance != named.instance
+        beat, member = self._beats.get(name), last.member(name)
+        return beat is not None and member is not None and beat.instance != member.instance
 
     def is_lost(self, member: Member, round: int) -> bool:
         """Return whether a full member cannot be full from `round` on: it is gone, or has to join again."""

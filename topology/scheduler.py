@@ -406,8 +406,8 @@ class SchedulerMachine:
         live = [name for name in self._nodes if self._roster.is_live(name)]
         outside = sum(name not in progress for name in live)
         behind = self._horizon.behind(last, progress, outside)
-        most = len(live) - (self.settings.min_members or 1)  # rule 8: so many stay
-        left_out = self._lag.pass_time(seconds, progress, behind, holding, most)
+        max_left_out = len(live) - (self.settings.min_members or 1)  # rule 8: so many stay
+        left_out = self._lag.pass_time(seconds, progress, behind, holding, max_left_out)
         self._roster.leave_out(self._lag.out)
         return left_out
 

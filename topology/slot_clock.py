@@ -40,9 +40,9 @@ class SlotClock:
 
     def is_ahead(self, record: PlanRecord, appended: float) -> bool:
         """Return whether the record is void by its append time (inf: it has none)."""
-        confirmed, most = self.round_at(appended), 2 * self.horizon + 1
+        confirmed, max_lead = self.round_at(appended), 2 * self.horizon + 1
         return any(
-            plan.round > max(plan.follows, confirmed) + most and not _begins_again(plan)
+            plan.round > max(plan.follows, confirmed) + max_lead and not _begins_again(plan)
             for plan in record.plans
         )
 

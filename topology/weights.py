@@ -128,8 +128,8 @@ def circulation(graph: Graph) -> FloatArray:
     along, against = both_adjacencies(graph.sources, graph.targets, size)
     _refuse_one_way(graph, along, against)
     passes = np.ones(graph.sources.size)
-    more = np.bincount(graph.targets, minlength=size) - np.bincount(graph.sources, minlength=size)
-    surplus = more.tolist()
+    imbalance = np.bincount(graph.targets, minlength=size) - np.bincount(graph.sources, minlength=size)
+    surplus = imbalance.tolist()
     ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
     edge = {pair: k for k, pair in enumerate(ends)}
     for start in range(size):

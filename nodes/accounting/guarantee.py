@@ -118,11 +118,11 @@ class Guarantee:
                 f"; the time of every record is moved by the same {self.shift:,.15g} s, which are public"
             )
         reals = ", proved for real arithmetic" if self.correlated else ""
-        more = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
+        delta_text = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         return (
             f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
             f"({strength}{reals}), for the whole stream, against {self._adversary()}; {public}; "
-            f"a fact in k records or nodes is protected at k epsilon{more}."
+            f"a fact in k records or nodes is protected at k epsilon{delta_text}."
         )
 
     def _moved(self, epsilon: Fraction) -> str:

@@ -409,8 +409,8 @@ class Tight:
         basic = Sum(self.cost).spent(charged)
         last = self._points[-1]
         if charged > last:  # more charges than rounds: round up to twice, four times ... as many
-            most = last << ((charged - 1) // last).bit_length()
-            return min(basic, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, most)))
+            rounded_charges = last << ((charged - 1) // last).bit_length()
+            return min(basic, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, rounded_charges)))
         return min(basic, self._spent[bisect_left(self._points, charged)])
 
     def affordable(self, budget: Fraction) -> int:

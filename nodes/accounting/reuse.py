@@ -29,11 +29,11 @@ def total(spends: Iterable[Spend]) -> Total:
     """Return the total spending of the runs, at both levels."""
     paid = [spend for spend in spends if spend.charged or spend.open]
     bare = any(spend.epsilon is None for spend in paid)
-    whole = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
+    is_unbounded = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
     return Total(
         None if bare else _worst(paid, lambda spend: spend.epsilon or Fraction(0)),
         rounded_up(_worst(paid, lambda spend: Fraction(spend.delta))),
-        None if whole else sum((Fraction(spend.stream_epsilon) for spend in paid), Fraction(0)),
+        None if is_unbounded else sum((Fraction(spend.stream_epsilon) for spend in paid), Fraction(0)),
         rounded_up(sum((Fraction(spend.stream_delta) for spend in paid), Fraction(0))),
     )
 
@@ -64,12 +64,12 @@ def _in_all_sets(paid: list[Spend], cost: _Cost) -> Fraction:
     runs: dict[tuple[str, str], dict[str, list[Spend]]] = {}
     for spend in paid:
         runs.setdefault((spend.mesh, spend.run), {}).setdefault(spend.node, []).append(spend)
-    whole = Fraction(0)
+    total_cost = Fraction(0)
     for readers in runs.values():
         costs = [sum(map(cost, lives), Fraction(0)) for lives in readers.values()]
         shares = min(spend.sharing for lives in readers.values() for spend in lives)
-        whole += max(*costs, sum(costs, Fraction(0)) / shares)
-    return whole
+        total_cost += max(*costs, sum(costs, Fraction(0)) / shares)
+    return total_cost
 
 
 def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
@@ -123,9 +123,9 @@ class Reuse:
     @property
     def total(self) -> Total:
         """The total of all, at both levels; None also if unknown runs may add more, as operators state."""
-        whole = total([*self._known(), self.own])
-        more = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
-        return whole._replace(epsilon=None) if more else whole
+        known_total = total([*self._known(), self.own])
+        may_grow = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
+        return known_total._replace(epsilon=None) if may_grow else known_total
 
     def label(self, spend: Spend) -> str:
         """Return a life's run, and what tells it from this one."""
@@ -163,11 +163,11 @@ def _of_shared(member: str, beside: list[Spend], own: Spend) -> str:
         f"of equal content): "
     )
     every_reader = "both" if len(readers) == 2 else f"all {len(readers)}"
-    whole = total([*beside, own])
-    if whole.epsilon is None or whole.delta >= 1:
+    joint_total = total([*beside, own])
+    if joint_total.epsilon is None or joint_total.delta >= 1:
         return f"{may}nothing is known to be protected of a record in {every_reader}."
-    strength = f"delta = {up_to_digits(whole.delta)!r}" if whole.delta else "pure"
-    paid = as_text(whole.epsilon)
+    strength = f"delta = {up_to_digits(joint_total.delta)!r}" if joint_total.delta else "pure"
+    paid = as_text(joint_total.epsilon)
     return f"{may}a record in {every_reader} is protected with epsilon = {paid} ({strength}) over them."
 
 
@@ -181,8 +181,8 @@ def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
         return f"{run} (an earlier life)"
     mesh = f"of {spend.mesh}" if spend.mesh and own.mesh and spend.mesh != own.mesh else ""
     reader = f"as {spend.node}" if spend.node and own.node and spend.node != own.node else ""
-    more = ", ".join(filter(None, (mesh, reader)))
-    return f"{run} ({more})" if more else run
+    details = ", ".join(filter(None, (mesh, reader)))
+    return f"{run} ({details})" if details else run
 
 
 def _of_runs(known: list[Spend], own: Spend, by: str) -> str:

@@ -162,11 +162,11 @@ def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
     before, after = ({span.where: span for span in spend.spans} for spend in (early, late))
     spans = []
     for place in sorted(before.keys() | after.keys()):
-        named = [places[place] for places in (before, after) if place in places]
+        place_spans = [places[place] for places in (before, after) if place in places]
         end = after[place].end if place in after else math.inf
         if same:
-            end = max(span.end for span in named) if len(named) == 2 else math.inf
-        spans.append(Span(place, min(span.first for span in named), end))
+            end = max(span.end for span in place_spans) if len(place_spans) == 2 else math.inf
+        spans.append(Span(place, min(span.first for span in place_spans), end))
     return tuple(spans)
 
 

@@ -128,8 +128,8 @@ def _not_negative(columns: FloatArray) -> tuple[float, float]:
     if (coefficients >= 0).all():
         return float(coefficients[0]), float(coefficients[1])
     single = columns.sum(0) / (columns * columns).sum(0)
-    left = ((columns * single - 1) ** 2).sum(0)
-    return (float(single[0]), 0.0) if left[0] < left[1] else (0.0, float(single[1]))
+    residuals = ((columns * single - 1) ** 2).sum(0)
+    return (float(single[0]), 0.0) if residuals[0] < residuals[1] else (0.0, float(single[1]))
 
 
 def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
@@ -223,8 +223,8 @@ class Cost:
         limits = np.divide(bound, norms, out=np.full(len(norms), np.inf), where=norms > 0)
         total = np.zeros(theta.shape)
         for rows in self._blocks(theta):
-            slopes, most = self._slopes(theta, rows), limits[rows]
-            total += np.minimum(np.maximum(slopes, -most), most) @ self.features[rows]
+            slopes, row_limits = self._slopes(theta, rows), limits[rows]
+            total += np.minimum(np.maximum(slopes, -row_limits), row_limits) @ self.features[rows]
         return total / len(self.labels)
 
     def least(self, constraint: Constraint | None, rounds: int = 3000) -> tuple[FloatArray, float]:

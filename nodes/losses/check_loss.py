@@ -48,16 +48,19 @@ def wrong_slopes(loss: Loss, draw: Draws) -> Iterator[str]:
         x, o = scale * draw.decision(), draw.records(_RECORDS)
         at, gradients = loss.value(x, o), dense(loss.gradients(x, o))
         chosen = draw.rng.permutation(draw.dimension)[:_COORDINATES]
-        left, right = np.empty((len(chosen), _RECORDS)), np.empty((len(chosen), _RECORDS))
+        left_slopes, right_slopes = np.empty((len(chosen), _RECORDS)), np.empty((len(chosen), _RECORDS))
         for k, j in enumerate(chosen.tolist()):
             move = np.zeros_like(x)
             move[j] = _STEP
-            left[k] = (at - loss.value(x - move, o)) / _STEP
-            right[k] = (loss.value(x + move, o) - at) / _STEP
-        wrong = ~_between(left, right, gradients[:, chosen].T, np.abs(at))
+            left_slopes[k] = (at - loss.value(x - move, o)) / _STEP
+            right_slopes[k] = (loss.value(x + move, o) - at) / _STEP
+        wrong = ~_between(left_slopes, right_slopes, gradients[:, chosen].T, np.abs(at))
         if wrong.any():
             k, i = np.argwhere(wrong)[0].tolist()
-            bounds = f"slopes to the left and to the right are {left[k, i]:.6g} and {right[k, i]:.6g}"
+            bounds = (
+                "slopes to the left and to the right are "
+                f"{left_slopes[k, i]:.6g} and {right_slopes[k, i]:.6g}"
+            )
             coordinate = f"coordinate {int(chosen[k])} is {gradients[i, chosen[k]]:.6g}"
             yield f"the gradient's {coordinate} where the value's {bounds}"
             return

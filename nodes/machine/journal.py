@@ -183,10 +183,10 @@ class Bounds:
         if not record.stepped:
             return Bound(round, charged, spent, record.read)
         last = self.ledger.last_learning_round
-        more = self.horizon if last is None else max(0, min(self.horizon, last - charged))
+        charges_ahead = self.horizon if last is None else max(0, min(self.horizon, last - charged))
         return Bound(
             round + self.horizon,
-            charged + more,
-            max(spent, self.ledger.spent(charged + more, record.stepped + self.horizon)),
+            charged + charges_ahead,
+            max(spent, self.ledger.spent(charged + charges_ahead, record.stepped + self.horizon)),
             tuple([(partition, end + self.horizon * self.size) for partition, end in record.read]),
         )

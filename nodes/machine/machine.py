@@ -62,22 +62,24 @@ from topology.plans import Heartbeat, Plan
 
 def decide(node: NodeState) -> bool:
     """Fix consensus and decision once every source is heard or given up."""
-    opened = node.opened
-    if opened.is_waiting():
-        if node.deadlines and not opened.asked_at_once and node.silent.issuperset(opened.missing()):
-            opened.asked_at_once = True
-            node.effects.append(StartDeadline(opened.round, at_once=True))
+    open_round = node.opened
+    if open_round.is_waiting():
+        if node.deadlines and not open_round.asked_at_once and node.silent.issuperset(open_round.missing()):
+            open_round.asked_at_once = True
+            node.effects.append(StartDeadline(open_round.round, at_once=True))
         return False
     own_release = node.record.release
-    neighbours = opened.heard()
-    opened.corrected = tuple(node.history.late())
-    consensus = _corrected(node, _moved(node, opened.consensus(own_release, neighbours)), opened.corrected)
-    decision = node.learner.algorithm.decide(opened.round, consensus)
+    neighbours = open_round.heard()
+    open_round.corrected = tuple(node.history.late())
+    consensus = _corrected(
+        node, _moved(node, open_round.consensus(own_release, neighbours)), open_round.corrected
+    )
+    decision = node.learner.algorithm.decide(open_round.round, consensus)
     average = averaged(node.record.average, decision)
-    opened.settled = consensus, decision, average
+    open_round.settled = consensus, decision, average
     releases = tuple([release for _, _, release in neighbours])
-    edges = tuple([source.name for source, _ in opened.place.row])
-    node.effects.append(Decided(opened.round, decision, own_release, releases, edges, average))
+    edges = tuple([source.name for source, _ in open_round.place.row])
+    node.effects.append(Decided(open_round.round, decision, own_release, releases, edges, average))
     return True
 
 
@@ -106,31 +108,31 @@ def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, st
 
 def step(node: NodeState) -> bool:
     """Charge, clip, draw and step once slot and next plan are there: one transition, one journal record."""
-    opened = node.opened
-    slot, following = opened.slot, node.book.first_after(opened.round)
-    if slot is None or opened.settled is None or following is None:
+    open_round = node.opened
+    slot, following = open_round.slot, node.book.first_after(open_round.round)
+    if slot is None or open_round.settled is None or following is None:
         return False
-    consensus, decision, average = opened.settled
+    consensus, decision, average = open_round.settled
     before = node.record
-    node.effects.append(BeforeStep(opened.round, decision, slot.observations, slot.places))
+    node.effects.append(BeforeStep(open_round.round, decision, slot.observations, slot.places))
     lesson = node.learner.learn(
-        opened.round, consensus, decision, slot.observations, before.charged, node.secret
+        open_round.round, consensus, decision, slot.observations, before.charged, node.secret
     )
     node.secret = lesson.secret
     node.write(
         following,
-        stepped=opened.round,
+        stepped=open_round.round,
         release=lesson.release,
         exact=lesson.exact,
         charged=lesson.charged,
         average=average,
         position=_moved_on(before.data_position, slot.position),
         read=_furthest(before.read, slot.position, slot.read),
-        given_up=opened.given_up,
-        corrected=opened.corrected,
+        given_up=open_round.given_up,
+        corrected=open_round.corrected,
     )
     figures = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
-    node.effects.append(Scored(opened.round, decision, slot.observations, *figures))
+    node.effects.append(Scored(open_round.round, decision, slot.observations, *figures))
     node.open = None
     return True
 
@@ -206,27 +208,27 @@ def _take_part(node: NodeState, plan: Plan) -> None:
 
 def listen(node: NodeState) -> bool:
     """Average the full members' releases, publicly, once all are there and the next plan is known."""
-    opened = node.opened
-    if node.deadlines and not opened.deadline_started and node.membership.mesh_has_come(opened.round):
-        opened.deadline_started = True
-        node.effects.append(StartDeadline(opened.round))
-    following = node.book.first_after(opened.round)
-    if following is None or opened.is_waiting():
+    open_round = node.opened
+    if node.deadlines and not open_round.deadline_started and node.membership.mesh_has_come(open_round.round):
+        open_round.deadline_started = True
+        node.effects.append(StartDeadline(open_round.round))
+    following = node.book.first_after(open_round.round)
+    if following is None or open_round.is_waiting():
         return False
-    neighbours = opened.heard()
+    neighbours = open_round.heard()
     record = node.history.record
     if neighbours:
-        release = _moved_release(node, opened.average(neighbours), opened.plan)
+        release = _moved_release(node, open_round.average(neighbours), open_round.plan)
     else:
-        release = _moved_alone(node, record, opened.round)
+        release = _moved_alone(node, record, open_round.round)
     node.membership.join_after = None
-    node.notice(Notice.LISTENED, node.identity.name, opened.round)
+    node.notice(Notice.LISTENED, node.identity.name, open_round.round)
     node.write(
         following,
-        stepped=opened.round,
+        stepped=open_round.round,
         release=release,
         exact=True,
-        charged=record.charged if record else _charged_by_plan(node, opened.plan),
+        charged=record.charged if record else _charged_by_plan(node, open_round.plan),
         average=record.average if record else None,
         position=record.data_position if record else None,
         read=record.read if record else (),
@@ -263,8 +265,8 @@ def _charged_by_plan(node: NodeState, plan: Plan) -> int:
 
     It is never less than the charges of the journal's earlier lives, as plans may be lost with the broker.
     """
-    named = dict(plan.named).get(node.identity.name, 0)
-    return max(node.carried, named + node.learner.charged_before)
+    plan_charges = dict(plan.named).get(node.identity.name, 0)
+    return max(node.carried, plan_charges + node.learner.charged_before)
 
 
 class Phase(StrEnum):
@@ -368,14 +370,14 @@ class NodeMachine:
     @property
     def held(self) -> bool:
         """Whether the node waits for nothing but some neighbours, and has heard as many at least."""
-        opened = self._node.open
-        return opened is not None and opened.slot is not None and opened.waits_for_few()
+        open_round = self._node.open
+        return open_round is not None and open_round.slot is not None and open_round.waits_for_few()
 
     @property
     def done(self) -> bool:
         """Whether the node waits for nothing but the next plan."""
-        opened = self._node.open
-        return opened is None or (opened.settled is not None and opened.slot is not None)
+        open_round = self._node.open
+        return open_round is None or (open_round.settled is not None and open_round.slot is not None)
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -424,32 +426,32 @@ class NodeMachine:
             raise Misused(f"no edge from {message.source!r} is provisioned")
         planned = partial(node.book.instances, message.source)
         notice = edge.receive(message, offset, node.history.oldest, 3 * node.horizon, planned)
-        opened = node.open
+        open_round = node.open
         if notice is None:
             node.silent.discard(message.source)
-            if opened is not None and message.round == opened.round:
-                opened.hear(message)
+            if open_round is not None and message.round == open_round.round:
+                open_round.hear(message)
             return
         node.notice(notice, message.source, message.round)
         if notice is Notice.EVIDENCE:
             node.effects.append(Evidence(message, edge.first(message.round, message.instance)))
-            if opened is not None and node.isolates:
-                opened.distrust(message)
+            if open_round is not None and node.isolates:
+                open_round.distrust(message)
 
     def _close_slot(self, event: SlotClosed) -> None:
-        opened = self._node.open
-        if opened is None or opened.listening or event.round < opened.round:
+        open_round = self._node.open
+        if open_round is None or open_round.listening or event.round < open_round.round:
             return  # opened before this node asked to join; its records are read again
-        if event.round > opened.round or opened.slot is not None:
-            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {opened.round}")
-        opened.slot = event
+        if event.round > open_round.round or open_round.slot is not None:
+            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {open_round.round}")
+        open_round.slot = event
 
     def _give_up(self, event: DeadlinePassed) -> None:
-        node, opened = self._node, self._node.open
-        if opened is None or opened.round != event.number or opened.settled is not None:
+        node, open_round = self._node, self._node.open
+        if open_round is None or open_round.round != event.number or open_round.settled is not None:
             return
-        missing = opened.missing()
-        opened.give_up(missing)
+        missing = open_round.missing()
+        open_round.give_up(missing)
         node.silent.update(missing)
         for source in missing:
             node.notice(Notice.GIVEN_UP, source, event.number)

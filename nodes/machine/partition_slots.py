@@ -42,12 +42,12 @@ def shares(waiting: Mapping[int, int], size: int) -> dict[int, int]:
     total = sum(waiting.values())
     if total <= size:
         return dict(sorted(waiting.items()))
-    whole = {part: size * count // total for part, count in sorted(waiting.items())}
-    rest = size - sum(whole.values())
-    by_remainder = sorted(whole, key=lambda part: (-(size * waiting[part] % total), part))
+    counts = {part: size * count // total for part, count in sorted(waiting.items())}
+    rest = size - sum(counts.values())
+    by_remainder = sorted(counts, key=lambda part: (-(size * waiting[part] % total), part))
     for part in by_remainder[:rest]:
-        whole[part] += 1
-    return whole
+        counts[part] += 1
+    return counts
 
 
 class PartitionSlots(Generic[T]):

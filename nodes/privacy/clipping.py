@@ -83,14 +83,14 @@ def clip(vectors: Rows, bound: float, norm: Norm) -> tuple[Rows, int, int]:
     the same for all values.
     """
     sizes = _norms(vectors, norm)
-    whole = np.isfinite(sizes)
+    finite = np.isfinite(sizes)
     factors = bound / np.maximum(sizes, bound)
-    changed = int(np.count_nonzero(whole & (sizes > bound)))
-    broken = whole.size - int(np.count_nonzero(whole))
+    changed = int(np.count_nonzero(finite & (sizes > bound)))
+    broken = finite.size - int(np.count_nonzero(finite))
     if isinstance(vectors, SparseRows):
-        clipped = np.where(whole[vectors.rows], vectors.values * factors[vectors.rows], 0.0)
+        clipped = np.where(finite[vectors.rows], vectors.values * factors[vectors.rows], 0.0)
         return vectors.with_values(clipped), changed, broken
-    return np.where(whole[..., None], vectors * factors[..., None], 0.0), changed, broken
+    return np.where(finite[..., None], vectors * factors[..., None], 0.0), changed, broken
 
 
 def to_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> IntArray:

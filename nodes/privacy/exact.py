@@ -59,10 +59,10 @@ class EndlessNumber:
     def below(self, x: Fraction) -> bool:
         """Return whether the number is below e^-x, x >= 0."""
         while True:
-            least, most = exp_minus(x, self.bits + _GUARD)
-            if (self.number + 1) << _GUARD <= least:
+            lower, upper = exp_minus(x, self.bits + _GUARD)
+            if (self.number + 1) << _GUARD <= lower:
                 return True
-            if self.number << _GUARD >= most:
+            if self.number << _GUARD >= upper:
                 return False
             self.extend()
 
@@ -83,24 +83,24 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
     squarings = max(0, int(2 * x).bit_length())
     work = bits + 2 * squarings + _GUARD
     r = (x.numerator << work) // (x.denominator << squarings)  # r 2^work is in [r, r + 1]
-    least, most = _series(r + 1, work)[0], _series(r, work)[1]
+    lower, upper = _series(r + 1, work)[0], _series(r, work)[1]
     for _ in range(squarings):
-        least, most = least * least >> work, -(-most * most >> work)
-    return least >> (work - bits), -(-most >> (work - bits))
+        lower, upper = lower * lower >> work, -(-upper * upper >> work)
+    return lower >> (work - bits), -(-upper >> (work - bits))
 
 
 def _series(r: int, work: int) -> tuple[int, int]:
     """Return integers around e^-(r/2^work) 2^work, 0 <= r <= 2^work; the terms alternate and fall."""
-    least = most = small = large = 1 << work
+    lower = upper = small = large = 1 << work
     count = 0
     while large > 1:
         count += 1
         small, large = small * r // (count << work), -(-large * r // (count << work))
         if count % 2:
-            least, most = least - large, most - small
+            lower, upper = lower - large, upper - small
         else:
-            least, most = least + small, most + large
-    return max(0, least - 1), most + 1  # what is left of the series is at most its next term, below 1
+            lower, upper = lower + small, upper + large
+    return max(0, lower - 1), upper + 1  # what is left of the series is at most its next term, below 1
 
 
 # Discrete Laplace and Gaussian noise, exact and fast: floats decide most draws, integers the rest.
@@ -212,8 +212,8 @@ def _geometric(word: int, scale: float, words: Words) -> int:
     mantissa, exponent = math.frexp(float(word | 1))
     if mantissa < _ROOT:
         mantissa, exponent = 2 * mantissa, exponent - 1
-    least, most = _enclosed(float(word | 1), mantissa, exponent, scale)
-    low, high = max(0, math.floor(least)), math.floor(most)
+    lower, upper = _enclosed(float(word | 1), mantissa, exponent, scale)
+    low, high = max(0, math.floor(lower)), math.floor(upper)
     if low == high and word > 1:
         return low
     return _settled(EndlessNumber(word >> 1, 63, words), Fraction(scale), low, high)
@@ -292,10 +292,10 @@ def _geometrics(drawn: WordArray, scale: float, words: Words) -> IntArray:
     mantissa, exponent = np.frexp(middle)
     small = mantissa < _ROOT
     mantissa += mantissa * small
-    least, most = _enclosed(middle, mantissa, (exponent - small).astype(np.float64), scale)
-    low = np.floor(least)
+    lower, upper = _enclosed(middle, mantissa, (exponent - small).astype(np.float64), scale)
+    low = np.floor(lower)
     magnitudes = low.astype(np.int64)
-    for k in np.flatnonzero((low != np.floor(most)) | (middle == 1)):
+    for k in np.flatnonzero((low != np.floor(upper)) | (middle == 1)):
         magnitudes[k] = _geometric(int(drawn[k]), scale, words)
     return magnitudes
 

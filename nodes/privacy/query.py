@@ -176,8 +176,8 @@ class QueryMechanism:
 
     def spent(self, charged: int) -> float:
         """Return the epsilon at delta_l/kappa of that many answers, rounded up; at most that of all."""
-        most = Sum(self.own_epsilon).spent(1)
-        return min(self.composition.spent(charged), most) if charged <= self.queries else math.inf
+        budget = Sum(self.own_epsilon).spent(1)
+        return min(self.composition.spent(charged), budget) if charged <= self.queries else math.inf
 
     def begin(self) -> Private[GradientSum]:
         """Return the sum of no records."""

@@ -177,9 +177,9 @@ class RateLimited(logging.Filter):
             self._kept_back[kind] = self._kept_back.get(kind, 0) + 1
             return False
         self._last[kind] = now
-        more = self._kept_back.pop(kind, 0)
-        if more:
-            record.msg, record.args = f"{record.getMessage()} (and {more} times since the last line)", ()
+        drops = self._kept_back.pop(kind, 0)
+        if drops:
+            record.msg, record.args = f"{record.getMessage()} (and {drops} times since the last line)", ()
         return True
 
 

@@ -222,12 +222,12 @@ def _received(asked: socket.socket, size: int) -> bytes:
     """Return so many bytes, or fewer if no more come in time: `_WAIT` is for all of them."""
     received, until = b"", time.monotonic() + _WAIT
     with suppress(OSError):
-        while len(received) < size and (left := until - time.monotonic()) > 0:
-            asked.settimeout(left)
-            more = asked.recv(size - len(received))
-            if not more:
+        while len(received) < size and (seconds_left := until - time.monotonic()) > 0:
+            asked.settimeout(seconds_left)
+            chunk = asked.recv(size - len(received))
+            if not chunk:
                 break
-            received += more
+            received += chunk
     return received
 
 

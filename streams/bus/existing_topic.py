@@ -145,20 +145,20 @@ def sample(broker: BrokerSettings, topic: str, partitions: Sequence[int] | None,
     finally:
         logs.close()
     occupied = [number for number, (first, end) in spans.items() if first < end]
-    left = {number: max(1, most // len(occupied)) for number in occupied}
+    messages_left = {number: max(1, most // len(occupied)) for number in occupied}
     messages: list[Message[bytes, bytes]] = []
     consumer = Consumer(consumer_settings(broker, committed=True) | {"log_level": 0})
     until = time.monotonic() + _SAMPLING
     try:
-        consumer.assign([TopicPartition(topic, number, spans[number][0]) for number in left])
-        while any(left.values()) and time.monotonic() < until:
+        consumer.assign([TopicPartition(topic, number, spans[number][0]) for number in messages_left])
+        while any(messages_left.values()) and time.monotonic() < until:
             for message in consumer.consume(_TOGETHER, _LOOK):
                 number, error = message.partition() or 0, message.error()
-                if error is None and left[number]:
+                if error is None and messages_left[number]:
                     messages.append(message)
-                    left[number] -= 1
+                    messages_left[number] -= 1
                 elif error is not None:  # its end, or what no client can read
-                    left[number] = 0
+                    messages_left[number] = 0
     finally:
         consumer.close()
     return Sample(count, tuple(messages))

@@ -98,10 +98,10 @@ class Sender:
         """Wait up to `seconds` until all are acknowledged, and return whether they are. Raises as `serve`."""
         until = time.monotonic() + seconds
         while self.waiting:
-            left = until - time.monotonic()
-            if left <= 0:
+            seconds_left = until - time.monotonic()
+            if seconds_left <= 0:
                 return False
-            self.serve(min(left, _SLICE))
+            self.serve(min(seconds_left, _SLICE))
         return True
 
     def close(self) -> None:

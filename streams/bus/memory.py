@@ -103,8 +103,8 @@ class MemoryBroker:
     def subscribed(self, reader: "MemoryReader", log: Log) -> None:
         """Schedule deliveries of unread records to the reader, or of the error that its offset is missing."""
         log.readers.append(reader)
-        left = log.span[1] - reader.positions[log.topic]
-        self._pending.extend([(reader, log)] * (left if left >= 0 else 1))
+        unread_count = log.span[1] - reader.positions[log.topic]
+        self._pending.extend([(reader, log)] * (unread_count if unread_count >= 0 else 1))
 
     def soon(self, action: Action) -> None:
         """Do `action` among the due deliveries."""

@@ -31,15 +31,15 @@ def messages(entries: Iterable[Entry[T]]) -> list[T]:
 
 def valid(entries: Iterable[Entry[PlanRecord]], *, known: bool = False) -> list[Entry[PlanRecord]]:
     """Return the entries of valid records of plans. `known`: the first one is valid."""
-    read = [(entry, entry.message) for entry in entries if entry.message is not None]
-    records = [record for _, record in read]
+    decoded_entries = [(entry, entry.message) for entry in entries if entry.message is not None]
+    records = [record for _, record in decoded_entries]
     if known:
         chain = Chain(whole=False)
         chosen = [record for record in records if chain.take(record)]
     else:
-        chosen = valid_records(records, whole=not read or read[0][0].record.offset == 0)
+        chosen = valid_records(records, whole=not decoded_entries or decoded_entries[0][0].record.offset == 0)
     valid_ids = set(map(id, chosen))
-    return [entry for entry, record in read if id(record) in valid_ids]
+    return [entry for entry, record in decoded_entries if id(record) in valid_ids]
 
 
 class MeshLog:
@@ -115,8 +115,8 @@ class MeshLog:
         readers: dict[str, list[str]] = {}
         for target in targets:
             readers.setdefault(self.topics.edge(expected.source, target), []).append(target)
-        opened, source = self._envelope.of_node, expected.source
-        decode = dict.fromkeys(readers, lambda one: decode_release(opened(one.value, source), expected))
+        unwrap, source = self._envelope.of_node, expected.source
+        decode = dict.fromkeys(readers, lambda one: decode_release(unwrap(one.value, source), expected))
         for topic, record, message in self._read(decode):
             if message is not None:
                 value = self._envelope.unverified(record.value)
@@ -128,8 +128,8 @@ class MeshLog:
         return decode_plans(value, self.topics.run, self._digest, self._clock, record.appended)
 
     def _heartbeat(self, node: str) -> Callable[[Stored], Heartbeat]:
-        opened, run = self._envelope.of_node, self.topics.run
-        return lambda record: decode_heartbeat(opened(record.value, node), run, node, self._digest)
+        unwrap, run = self._envelope.of_node, self.topics.run
+        return lambda record: decode_heartbeat(unwrap(record.value, node), run, node, self._digest)
 
     def _read(
         self, decoders: Mapping[str, Callable[[Stored], T]], offsets: Mapping[str, int] | None = None

@@ -60,7 +60,7 @@ class Load(NamedTuple):
 
     def plus(self, other: "Load", times: float = 1) -> "Load":
         """Return the load together with another, so many times."""
-        return Load(*(part + times * more for part, more in zip(self, other, strict=True)))
+        return Load(*(part + times * other_part for part, other_part in zip(self, other, strict=True)))
 
 
 def node_load(mesh: Mesh, node: str) -> Load:
@@ -193,8 +193,11 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
     out_edges = dict.fromkeys(topics.edge(node, target) for target in targets)
     beats = [topics.progress(target) for target in targets]
     edges = [topics.edge(source, node) for source in sources]
-    progress, written = topics.progress(node), topics.dead_letters(node)
-    reads, writes = (topics.topology, progress, *edges, *out_edges, *beats), (progress, written, *out_edges)
+    progress, dead_letters = topics.progress(node), topics.dead_letters(node)
+    reads, writes = (
+        (topics.topology, progress, *edges, *out_edges, *beats),
+        (progress, dead_letters, *out_edges),
+    )
     prefix = edges_of(topics, node)
     return Access(reads, writes, owned=() if prefix is None else (prefix,))
 
@@ -204,10 +207,10 @@ def node_on_data(topics: DataTopics, run: str | None = None) -> Access:
 
     A topic that others made may be elsewhere, and it is theirs to let a node read it.
     """
-    written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
+    writes = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
     if topics.source is not None:
-        return Access((topics.spends,), written)
-    return Access((topics.records, topics.spends), written, () if run is None else (topics.group(run),))
+        return Access((topics.spends,), writes)
+    return Access((topics.records, topics.spends), writes, () if run is None else (topics.group(run),))
 
 
 def on_existing_topic(topics: DataTopics) -> Access:
@@ -413,8 +416,10 @@ class DesiredUsers:
 
     def quotas(self) -> dict[str, Quota]:
         """Return their quotas by the broker's name of the user, without its type."""
-        named = ((principal(user.name, tls=self.tls).removeprefix("User:"), user) for user in self.users)
-        return {name: user.quota for name, user in named if user.quota is not None}
+        named_users = (
+            (principal(user.name, tls=self.tls).removeprefix("User:"), user) for user in self.users
+        )
+        return {name: user.quota for name, user in named_users if user.quota is not None}
 
     def logins(self) -> tuple[User, ...]:
         """Return the users that have a password."""

@@ -127,8 +127,8 @@ def shared_spec(
     name: str, kind: str, records: int, kept: int, longest: int, *, timed: bool = False
 ) -> TopicSpec:
     """Return a topic that keeps `records` of `kept` bytes, and takes none above `longest` and ROOM."""
-    most = longest + ROOM + OVERHEAD
-    return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), most, shared=True, timed=timed)
+    max_bytes = longest + ROOM + OVERHEAD
+    return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), max_bytes, shared=True, timed=timed)
 
 
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
@@ -139,10 +139,10 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
         shared_spec(topics.topology, "topology", retained_rounds * PLANS, size.plan, plans_size, timed=True),
         shared_spec(topics.scheduler, "scheduler", retained_rounds, beat, beat, timed=True),
     ]
-    read = max(plans_size, size.release) + ROOM + OVERHEAD
+    longest_message = max(plans_size, size.release) + ROOM + OVERHEAD
     for node in graph.nodes:
         specs.append(shared_spec(topics.progress(node), "progress", retained_rounds, beat, beat, timed=True))
-        specs.append(letters_spec(topics.dead_letters(node), "deadletter", read, shared=True))
+        specs.append(letters_spec(topics.dead_letters(node), "deadletter", longest_message, shared=True))
     kind = "edge" if topics.layout == "edges" else "outbox"
     specs += [
         shared_spec(topic, kind, retained_rounds * RELEASES, size.release, size.release)

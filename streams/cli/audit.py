@@ -143,7 +143,7 @@ def releases(
 def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> None:
     """Audit what a mesh's nodes have released."""
     try:
-        read = read_mesh(file)
+        log_contents = read_mesh(file)
         charged = {
             name: account.charged for name, account in charge_counts(file, file.mesh.nodes, state).items()
         }
@@ -152,18 +152,18 @@ def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> N
         raise typer.Exit(1) from None
     settings = file.mesh
     findings = audit_releases(
-        read.plans,
-        read.releases,
-        read.sources,
+        log_contents.plans,
+        log_contents.releases,
+        log_contents.sources,
         horizon=settings.horizon,
         exact_noise=settings.privacy.noise == "exact",
         charged=charged,
     )
     if as_json:
-        typer.echo(json.dumps(releases_json(settings, findings, read), indent=2))
+        typer.echo(json.dumps(releases_json(settings, findings, log_contents), indent=2))
     else:
-        say_facts(Console(highlight=False), release_facts(settings, findings, read))
-    if findings.findings or read.undecodable:
+        say_facts(Console(highlight=False), release_facts(settings, findings, log_contents))
+    if findings.findings or log_contents.undecodable:
         raise typer.Exit(1)
 
 
@@ -175,9 +175,9 @@ def audit_answers(file: CollaborationFile, owner: str | None, draws: int | None,
     audit_subjects = answer_subjects(file.resolved, names)
     sound, confidence_each = True, 1 - (1 - confidence) / len(audit_subjects)
     for subject in audit_subjects:
-        mechanism, most = subject.mechanism, draws or answer_draws(subject.mechanism)
-        with audit_bar(mechanism.audited, most) as progress:
-            audit = audited_answers(mechanism, most, confidence_each, progress)
+        mechanism, draw_count = subject.mechanism, draws or answer_draws(subject.mechanism)
+        with audit_bar(mechanism.audited, draw_count) as progress:
+            audit = audited_answers(mechanism, draw_count, confidence_each, progress)
         say_facts(Console(highlight=False), answer_facts(subject, audit, confidence, len(audit_subjects)))
         sound = sound and audit.sound
     if not sound:

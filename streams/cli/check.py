@@ -247,9 +247,9 @@ def _look_at(file: MeshFile, name: str) -> None:
     record more would decide.
     """
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
-    whole = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end
-    records = list(source.records if whole else islice(source.records, _LOOKED_AT))
-    first = [record for record in records if record.timestamp is not None] if whole else records
+    reads_all = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end
+    records = list(source.records if reads_all else islice(source.records, _LOOKED_AT))
+    first = [record for record in records if record.timestamp is not None] if reads_all else records
     if records and not first:
         timeless = FaultCounts()
         for record in records:

@@ -101,8 +101,8 @@ def _report(
     mesh, answered = local.file.mesh, local.answered
     say(console, f"{mesh.name}, run {mesh.run}: {answered:,} of {mesh.queries:,} queries answered.")
     for name, owner in local.owners.items():
-        spent, most = owner.machine.epsilon_spent, of_own(local.file.resolved.mechanism(name))
-        say(console, f"Owner {name} has spent epsilon {spent:.6g} of {most}.")
+        spent, budget_text = owner.machine.epsilon_spent, of_own(local.file.resolved.mechanism(name))
+        say(console, f"Owner {name} has spent epsilon {spent:.6g} of {budget_text}.")
     if answered and mesh.dimension <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in local.record.average.tolist())
         say(console, f"Learnt: ({learnt}).", "bold")

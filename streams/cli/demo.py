@@ -122,11 +122,11 @@ def _write(
     for run in runs:
         columns |= {f"error, {run.name}": run.errors.mean(1), f"regret/T, {run.name}": run.regret}
     write_columns(folder / SERIES, columns)
-    written = [ROUNDS, SERIES]
+    file_names = [ROUNDS, SERIES]
     if installed():
         plot_paths(folder / PATHS, runs, names, sensors, target)
         plot_regret(folder / REGRET, runs)
-        written += [PATHS, REGRET]
-    say(console, f"Wrote {', '.join(str(folder / name) for name in written)}.")
+        file_names += [PATHS, REGRET]
+    say(console, f"Wrote {', '.join(str(folder / name) for name in file_names)}.")
     if not installed():
         say(console, MISSING)

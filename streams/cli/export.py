@@ -125,8 +125,8 @@ def kubernetes(
         lambda raw: on_kubernetes.collaboration_operator(raw, cluster),
         on_kubernetes.warnings,
     )
-    written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
-    _write(output, written, [warned, *warnings])
+    files, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    _write(output, files, [warned, *warnings])
 
 
 @app.command()
@@ -149,8 +149,8 @@ def systemd(
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
     kind = ExportFormat(on_systemd.party, on_systemd.operator, on_systemd.participant)
-    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
-    _write(output, written, (), "; README.md says what to do with them")
+    files, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    _write(output, files, (), "; README.md says what to do with them")
 
 
 @app.command()
@@ -181,8 +181,8 @@ def compose(
         lambda raw: on_compose.operator(raw, image),
         lambda raw, whose: on_compose.participant(raw, whose, image),
     )
-    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
-    _write(output, written, [warned])
+    files, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    _write(output, files, [warned])
 
 
 def _write(output: Path, written: Mapping[str, str], warnings: Iterable[str | None], more: str = "") -> None:

@@ -124,7 +124,7 @@ def forecast_collaboration(
         plotted = forecast_value if supposing is None else supposing
         by_owner = {name: owner.alone for name, owner in plotted.forecast.owners.items()}
         plot_forecast(plot, *curve(plotted), by_owner)
-    written = [path for path in (plot, output) if path is not None]
+    output_paths = [path for path in (plot, output) if path is not None]
     text = json.dumps(_tree(forecast_value, supposing), indent=2, allow_nan=False)
     if output is not None:
         save_whole(output, lambda path: path.write_text(text + "\n", "utf-8"))
@@ -135,7 +135,7 @@ def forecast_collaboration(
         if supposing is not None:
             say(console, f"What if {', '.join(what_if)}:", "bold")
             _say(console, supposing)
-    for path in written:
+    for path in output_paths:
         typer.echo(f"Wrote {path}.", err=as_tree)
 
 
@@ -176,8 +176,8 @@ def facts(found: ForecastValue) -> Iterator[tuple[str, str]]:
     )
     yield from _fitted(found)
     yield "bound", _bound(found)
-    more = "" if found.shared is None else f"; in one more: {_much(found.shared)} is expected"
-    yield "sharing", f"a record is in at most {sets}{more}"
+    shared_text = "" if found.shared is None else f"; in one more: {_much(found.shared)} is expected"
+    yield "sharing", f"a record is in at most {sets}{shared_text}"
 
 
 def _floor(found: ForecastValue) -> Iterator[tuple[str, str]]:
@@ -200,8 +200,11 @@ def _fitted(found: ForecastValue) -> Iterator[tuple[str, str]]:
     yield "fit", f"{form}, off by {_off(fit.error)} (noise^{second_fit.power}: {_off(second_fit.error)})"
     yield "", f"from runs on a pilot, {counted(constants.records, 'record')} of {constants.like}; no promise"
     if found.beyond:
-        least, most = constants.noises
-        yield "WARNING", f"THE PILOT TRIED NOISE FROM {least:.3G} TO {most:.3G}: THIS IS BEYOND, AND A GUESS"
+        min_noise, max_noise = constants.noises
+        yield (
+            "WARNING",
+            f"THE PILOT TRIED NOISE FROM {min_noise:.3G} TO {max_noise:.3G}: THIS IS BEYOND, AND A GUESS",
+        )
 
 
 def _bound(found: ForecastValue) -> str:
@@ -209,8 +212,8 @@ def _bound(found: ForecastValue) -> str:
         return "Theorem 3: a multiple of the noise, which the theorem does not name; nothing else is proven"
     if math.isinf(found.bound):
         return "none: Theorem 2 needs a strongly convex cost, as with a regulariser"
-    left = f"what {found.settings.queries:,} steps leave, in the fit {_much(found.constants.fit.floor)}"
-    return f"at most {_much(found.bound)} (Theorem 2, if the convexity is the pilot's), beside {left}"
+    floor_text = f"what {found.settings.queries:,} steps leave, in the fit {_much(found.constants.fit.floor)}"
+    return f"at most {_much(found.bound)} (Theorem 2, if the convexity is the pilot's), beside {floor_text}"
 
 
 def rows(found: ForecastValue) -> Iterator[tuple[str, ...]]:

@@ -78,8 +78,8 @@ def _make(folder: Path, within: Path) -> None:
 
 def _write(file: Path, content: bytes) -> None:
     try:
-        with file.open("xb") as written:
-            written.write(content)
+        with file.open("xb") as output:
+            output.write(content)
     except FileExistsError:
         raise UsageError(f"{file}: is there already: must be a new file") from None
     except OSError as error:

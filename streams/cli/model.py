@@ -177,7 +177,7 @@ def predict(
 def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
     """Return what to write, by heading; None where a record has nothing."""
     values = [prediction for _, prediction in made.records]
-    read = [prediction is not None for prediction in values]
+    has_prediction = [prediction is not None for prediction in values]
     columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
     if made.ids is not None:
         columns["id"] = made.ids
@@ -187,10 +187,10 @@ def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
         return columns | {"prediction": places, "class": names}
     columns["prediction"] = values
     if made.probabilities is not None:
-        columns["probability"] = _among(read, made.probabilities)
+        columns["probability"] = _among(has_prediction, made.probabilities)
     if made.decided is not None:
         signs = ["positive" if sign else "negative" for sign in made.decided.positive]
-        columns["class"] = _among(read, signs)
+        columns["class"] = _among(has_prediction, signs)
     return columns
 
 

@@ -358,9 +358,9 @@ def _show_letters(
     """Print the last letters of each topic, of those that can be read. Exit code 1: one cannot."""
     console = Console(highlight=False)
     letters_by_kind, failed = dict[str, LetterList](), False
-    for kind, read in topics.items():
+    for kind, read_letters in topics.items():
         try:
-            letters_by_kind[kind] = read(name, last)
+            letters_by_kind[kind] = read_letters(name, last)
         except BusError as error:
             failed = True
             typer.echo(str(error), err=True)
@@ -376,8 +376,8 @@ def _show_letters(
 
 
 def _letter_lines(letters: LetterList, *, content: bool) -> list[str]:
-    more = f", the last {len(letters.last):,} of them" if len(letters.last) < letters.kept else ""
-    lines = [f"{letters.topic}: {counted(letters.kept, 'letter')}{more}"]
+    suffix = f", the last {len(letters.last):,} of them" if len(letters.last) < letters.kept else ""
+    lines = [f"{letters.topic}: {counted(letters.kept, 'letter')}{suffix}"]
     for letter in letters.last:
         lines.append(f"  {letter.offset:>8}  {_letter_time(letter)}  {letter.source}: {letter.reason}")
         lines += [f"            {_letter_text(letter)}"] if content else []

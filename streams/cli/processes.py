@@ -257,13 +257,13 @@ def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str
 def part(names: Sequence[str], share: str) -> tuple[str, ...]:
     """Return the share `K/N` of the names, in their order. Raises UsageError."""
     k, slash, n = share.partition("/")
-    most = len(names)
-    numbers = [text for text in (k, n) if text.isdecimal() and len(text) <= len(str(most))]
-    if not (slash and len(numbers) == 2 and 0 < int(k) <= int(n) <= most):
+    count = len(names)
+    numbers = [text for text in (k, n) if text.isdecimal() and len(text) <= len(str(count))]
+    if not (slash and len(numbers) == 2 and 0 < int(k) <= int(n) <= count):
         raise UsageError(
-            f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {most}, the nodes here"
+            f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {count}, the nodes here"
         )
-    first, end = ((int(k) - back) * most // int(n) for back in (1, 0))
+    first, end = ((int(k) - back) * count // int(n) for back in (1, 0))
     return tuple(names[first:end])
 
 

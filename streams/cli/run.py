@@ -72,8 +72,8 @@ def what_ended(local: LocalRun, file: MeshFile) -> str:
         except MeshFileError:  # the rest of the file is damaged
             unread.append(f"{name} unknown")
             continue
-        more = "over " if number > MOST_COUNTED else ""
-        unread.append(f"{name} {more}{min(number, MOST_COUNTED):,}")
+        prefix = "over " if number > MOST_COUNTED else ""
+        unread.append(f"{name} {prefix}{min(number, MOST_COUNTED):,}")
     has = "has" if len(starved(local)) == 1 else "have"
     rest = f"; unread: {listed(unread)}" if unread else ""
     return f"{listed(starved(local))} {has} no full slot left{rest}."
@@ -170,13 +170,13 @@ def run_nodes(
         counts=local.counts,
         left_out=tested.malformed,
     )
-    written: tuple[Path, ...] = ()
+    result_files: tuple[Path, ...] = ()
     if output and summary.rounds:
-        written = write_results(output, local.recorder, summary)
-        written += write_model(output / MODEL, mesh_model(file, summary))
+        result_files = write_results(output, local.recorder, summary)
+        result_files += write_model(output / MODEL, mesh_model(file, summary))
     if fresh and not (summary.rounds or interrupted) and starved(local):
         raise MeshFileError(too_short(local, file))
-    report(console, local, file, summary, written)
+    report(console, local, file, summary, result_files)
     for line in afterwards(file):
         say(console, f"Warning: {line}", "bold yellow")
     malformed = {name: counts.read for name, counts in local.counts.items()}

@@ -160,8 +160,10 @@ def _summary(route: Route, counts: ScoreCounts) -> str:
     letters = sum(counts.unreadable.values())
     parts = [f"{route.input}: {counted(counts.scored, 'score')} in {route.output}"]
     if letters:
-        most = ", ".join(f"{fault} ({number:,})" for fault, number in counts.unreadable.most_common(_FAULTS))
-        parts.append(f"{letters:,} in {route.dead_letters} ({most})")
+        faults = ", ".join(
+            f"{fault} ({number:,})" for fault, number in counts.unreadable.most_common(_FAULTS)
+        )
+        parts.append(f"{letters:,} in {route.dead_letters} ({faults})")
     if counts.no_record:
         parts.append(f"{counts.no_record:,} without a record")
     return ", ".join(parts)

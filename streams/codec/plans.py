@@ -41,7 +41,7 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
     (E,), weight float64 (E,). Earlier plans that name a node: place in the table u32 (M,), count u64
     (M,).
     """
-    table, members, named = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
+    table, members, named_places = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
     numbers = (len(table), len(plan.members), plan.weights.size, len(plan.named), plan.generation)
     parts = (
         HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *numbers),
@@ -51,7 +51,7 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
         plan.sources.astype("<u4").tobytes(),
         plan.targets.astype("<u4").tobytes(),
         plan.weights.astype("<f8").tobytes(),
-        named,
+        named_places,
         np.array([count for _, count in plan.named], "<u8").tobytes(),
     )
     return b"".join(parts)
@@ -78,15 +78,18 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     message_digest, round_, follows, *sizes, generation = unpacked(data, HEADER, Kind.PLAN, LONGEST)
     at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
     check_digest(message_digest, digest)
-    table, size, edges, named = sizes
-    if len(data) != at + table + 21 * size + 16 * edges + 12 * named:
+    table, size, edges, named_count = sizes
+    if len(data) != at + table + 21 * size + 16 * edges + 12 * named_count:
         raise Refused(Reason.LENGTH, f"{len(data)} bytes do not hold what the header says")
     if round_ > LAST_ROUND:
         raise Refused(Reason.MALFORMED, f"round {round_}")
     start = at + table
     names, roster, rest = _names(data[at:start]), start + 21 * size, start + 21 * size + 16 * edges
     members = _members(names, data[start:roster])
-    places, counts = data[rest : rest + 4 * named], np.frombuffer(data, "<u8", named, rest + 4 * named)
+    places, counts = (
+        data[rest : rest + 4 * named_count],
+        np.frombuffer(data, "<u8", named_count, rest + 4 * named_count),
+    )
     earlier = zip(_named(names, places), counts.tolist(), strict=True)
     edge_arrays = _edges(data[roster:rest])
     try:
@@ -135,10 +138,10 @@ def _edges(part: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
 def _named(names: tuple[str, ...], part: bytes) -> tuple[str, ...]:
     places = np.frombuffer(part, "<u4").tolist()
     _check_places(names, places)
-    named = tuple([names[place] for place in places])
-    if len(set(named)) < len(named):
+    node_names = tuple([names[place] for place in places])
+    if len(set(node_names)) < len(node_names):
         raise Refused(Reason.MALFORMED, "the counts of earlier plans")
-    return named
+    return node_names
 
 
 def _check_places(names: tuple[str, ...], places: list[int]) -> None:

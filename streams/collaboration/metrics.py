@@ -90,12 +90,12 @@ class OwnerMetrics(_Party):
         super().__init__(mesh, name, mechanism.queries, last.query if last else 0, connected, ends)
         self.private = PrivateRegistry(mesh=mesh, node=name)
         self._charged = last.charged if last else 0
-        whole = mechanism.spent(mechanism.queries)
+        total_epsilon = mechanism.spent(mechanism.queries)
         gauge = self.shared.gauge
         gauge(SharedMetric.MECHANISM, lambda: 1, mechanism.name)
         gauge(SharedMetric.SPENT, lambda: self._spent(mechanism), "event")
         gauge(SharedMetric.BUDGET, lambda: -rounded_up(-mechanism.own_epsilon), "event")
-        gauge(SharedMetric.LEFT, lambda: max(0.0, whole - self._spent(mechanism)), "event")
+        gauge(SharedMetric.LEFT, lambda: max(0.0, total_epsilon - self._spent(mechanism)), "event")
         gauge(SharedMetric.SIMULATED, lambda: mechanism.simulated)
         self._refusals = {
             notice: self.shared.counter(SharedMetric.QUERIES_REFUSED, notice.name.lower())

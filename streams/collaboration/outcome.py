@@ -61,14 +61,14 @@ def outcome_so_far(
 
     `reuses`: what is known of other spending on the owners' sets (None: what the mesh file tells).
     """
-    whole, record = local.file.resolved, local.record
+    collaboration, record = local.file.resolved, local.record
     if reuses is None:
         charges = {name: (owner.machine.charged, math.inf) for name, owner in local.owners.items()}
         reuses = known_spends(local.file, charges, own=lives_of(local.file, charges))
     promised = promises_of(local.file, reuses)
     owners = {
         name: OwnerOutcome(
-            whole.records[name],
+            collaboration.records[name],
             owner.machine.charged,
             owner.machine.epsilon_spent,
             promised[name],

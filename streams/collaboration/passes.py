@@ -94,9 +94,9 @@ class Passes:
         due = self._mechanism.records
         if counts.records != due:
             count_text = "no record" if not counts.records else f"{counts.records:,} of them"
-            named = ("mesh", "owners", self._owner, "records")
+            field = ("mesh", "owners", self._owner, "records")
             raise self._file.refuse(
-                named, f"the set holds {count_text}: must be that number, at least 2", due
+                field, f"the set holds {count_text}: must be that number, at least 2", due
             )
         return counts.records
 

@@ -187,8 +187,8 @@ class OwnerProcess:
 
             def missing() -> str | None:
                 reasons = {name: of_one.missing() for name, of_one in figures.items()}
-                named = {name: f"{name}: {text}" for name, text in reasons.items() if text}
-                lines = reasons.values() if len(reasons) == 1 else named.values()
+                named_reasons = {name: f"{name}: {text}" for name, text in reasons.items() if text}
+                lines = reasons.values() if len(reasons) == 1 else named_reasons.values()
                 return "; ".join(filter(None, lines)) or None
 
             if shared is not None:

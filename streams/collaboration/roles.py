@@ -274,14 +274,16 @@ class _Reading:
         """Read the set. No exception shows a record."""
         start_time = self._world.clock()
         try:
-            read = self._read_once(asked, pending)
+            pass_result = self._read_once(asked, pending)
         except (MeshFileError, BusError) as error:
             pending.fail(Failed(str(error)))
         except Exception as error:  # noqa: BLE001 # it would end this thread alone; its text may show a record
             pending.fail(Failed(f"the set of records cannot be read: {type(error).__name__}"))
         else:
-            if read is not None:
-                pending.answer(partial(self._answer, asked, pending, read, self._world.clock() - start_time))
+            if pass_result is not None:
+                pending.answer(
+                    partial(self._answer, asked, pending, pass_result, self._world.clock() - start_time)
+                )
 
     def _read_once(self, asked: ReadSet, pending: Pending) -> SetRead | None:
         """Return what a pass gives; while the set's broker is away, try again."""
@@ -367,9 +369,9 @@ class LearnerRole:
         self._wire, self._journal = wire, journal
         self._before = journal.records()
         self.asked = self._before[-1].number if self._before else 0
-        mesh, whole = file.mesh, file.resolved
+        mesh, collaboration = file.mesh, file.resolved
         identity = Identity(mesh.learner, mesh.run, journal.instance, boot)
-        self.machine = LearnerMachine(identity, whole.step, whole.records)
+        self.machine = LearnerMachine(identity, collaboration.step, collaboration.records)
         self.presence = presence(identity, "learner", wire, lambda: self.asked)
 
     def role(

@@ -247,8 +247,8 @@ class NodeProcess:
                 if str(cause) != str(first):
                     refused_node.refuse(cause)
             if self._refused:
-                more = len(errors) + len(self._refused) - 1
-                raise Failed(f"node {node.name} has failed, and {more} more: {first}") from first
+                other_count = len(errors) + len(self._refused) - 1
+                raise Failed(f"node {node.name} has failed, and {other_count} more: {first}") from first
             raise first
         for node, reason in errors.items():
             node.refuse(reason)
@@ -407,9 +407,9 @@ class NodeProcess:
         for node in over:
             node.journal.forget_secret()
         failed = [node for node in (*self._nodes, *self._refused) if node not in over]
-        (first, *more) = failed or over
+        (first, *other_nodes) = failed or over
         if len(self._names) > 1 and failed:
-            more_text = f", and {len(more)} more" if more else ""
+            more_text = f", and {len(other_nodes)} more" if other_nodes else ""
             raise Failed(f"node {first.name} has failed{more_text}: {first.ended}")
         if len(self._names) > 1:
             raise ProcessExit(f"all {len(self._names)} nodes have ended")
@@ -420,13 +420,13 @@ class NodeProcess:
         """Return where private metrics are served. Raises UsageError if the nodes' own parts differ."""
         if self._options.private_metrics:
             return self._options.private_metrics
-        named = {name: self._file.own(name).private_endpoint for name in self._names}
+        endpoints = {name: self._file.own(name).private_endpoint for name in self._names}
         first = self._names[0]
-        for name, address in named.items():
-            if address != named[first]:
+        for name, address in endpoints.items():
+            if address != endpoints[first]:
                 text = f"must be given, as {first} and {name} differ in their private_endpoint"
                 raise UsageError(f"--private-metrics: {text}")
-        return named[first]
+        return endpoints[first]
 
 
 def tell_end(node: HostedNode) -> None:

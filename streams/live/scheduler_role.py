@@ -48,8 +48,8 @@ class SchedulerStart(NamedTuple):
 
 def scheduler_start(topics: MeshTopics, nodes: Iterable[str], bus: Bus) -> SchedulerStart:
     """Return what the logs hold, and where a scheduler continues. Raises BusError."""
-    read = topics.topology, *map(topics.progress, nodes)
-    first = {topic: bus.span(topic)[0] for topic in read}
+    log_topics = topics.topology, *map(topics.progress, nodes)
+    first = {topic: bus.span(topic)[0] for topic in log_topics}
     stored = bus.stored(first)
     ends = {topic: records[-1].offset + 1 if records else first[topic] for topic, records in stored.items()}
     return SchedulerStart(stored, ends)
@@ -186,8 +186,8 @@ class SchedulerRole:
                 except Refused as refused:
                     self._watcher.refused(refused.reason)
         stored = start.stored[self._topics.topology]
-        whole = not stored or stored[0].offset == 0
-        return SchedulerStarted(tuple(plans), tuple(beats), whole, time.tick().current)
+        has_beginning = not stored or stored[0].offset == 0
+        return SchedulerStarted(tuple(plans), tuple(beats), has_beginning, time.tick().current)
 
     def _plans(self, value: bytes) -> PlanRecord:
         return decode_plans(self._envelope.of_scheduler(value), self._topics.run, self._digest)

@@ -105,8 +105,8 @@ class Starter:
         if self.mesh.topics.layout == "outbox":  # the one topic was read
             return False
         planned = [plan for record in messages(plans.valid) for plan in record.plans]
-        named = {target for plan in planned for target in plan.outgoing(self.node)}
-        for target in sorted(named - set(self.mesh.targets)):
+        planned_targets = {target for plan in planned for target in plan.outgoing(self.node)}
+        for target in sorted(planned_targets - set(self.mesh.targets)):
             with suppress(UnknownTopic):  # a topic that was never made, or is no more, holds nothing
                 if self._renews(self._sent(target)):
                     return True

@@ -83,15 +83,15 @@ def batches(stored: bytes, end: int) -> Iterator[Batch]:
         behind = place + _COUNTED + length
         if not place + _BEGIN.size <= behind <= len(stored):
             return
-        whole = stored[place:behind]
+        batch_bytes = stored[place:behind]
         last, timestamp, producer, attributes = first, -1, -1, 0
-        if kind >= _FORMAT_2 and len(whole) >= _HEADER.size:
-            *_, attributes, delta, earliest, latest, producer = _HEADER.unpack_from(whole)
+        if kind >= _FORMAT_2 and len(batch_bytes) >= _HEADER.size:
+            *_, attributes, delta, earliest, latest, producer = _HEADER.unpack_from(batch_bytes)
             last, timestamp = first + delta, latest if attributes & _APPEND_TIME else earliest
         writer = producer if attributes & _TRANSACTIONAL else None
         following = int.from_bytes(stored[behind : behind + 8]) if len(stored) >= behind + 8 else end
         last = min(last, following - 1, end - 1)
-        yield Batch(first, last, timestamp, whole, writer, bool(attributes & _CONTROL))
+        yield Batch(first, last, timestamp, batch_bytes, writer, bool(attributes & _CONTROL))
         place = behind
 
 
@@ -233,12 +233,12 @@ async def read_around(
     """
     records = {}
     for of, position in positions.items():
-        read = await _read_partition(consumer, of, position, most) if most > 0 else None
-        if read is not None:
-            records[of] = read
-            most -= len(read.records)
-            if read.broken is not None:
-                told(of, read.broken)
+        fetch_result = await _read_partition(consumer, of, position, most) if most > 0 else None
+        if fetch_result is not None:
+            records[of] = fetch_result
+            most -= len(fetch_result.records)
+            if fetch_result.broken is not None:
+                told(of, fetch_result.broken)
     return records
 
 
@@ -277,8 +277,8 @@ async def _answer(
         answer = await client.send(leader, FetchRequest(0, 1, limit, READ_COMMITTED, wanted_offsets))
     except KafkaError:  # it is asked again
         return b"", 0, ()
-    ((_, ((_, failed, end, *more, stored),)),) = answer.topics
+    ((_, ((_, failed, end, *fields, stored),)),) = answer.topics
     if failed:
         return b"", 0, ()
-    aborted = more[_ABORTED if answer.API_VERSION >= _WITH_REPLICA else -1]  # older brokers end with it
+    aborted = fields[_ABORTED if answer.API_VERSION >= _WITH_REPLICA else -1]  # older brokers end with it
     return bytes(stored or b""), end, aborted or ()

@@ -288,9 +288,9 @@ class SlotCollector:
         if self._backlog is not None:
             position, passed = self._backlog.pass_over(position)
             self._counts.skipped += passed
-        read = dict(self._slots.next)
+        offsets_before = dict(self._slots.next)
         self._slots.open(round, position)
-        self._moved |= self._slots.next != read
+        self._moved |= self._slots.next != offsets_before
 
     def _complete(self) -> ClosedSlot[bytes] | None:
         if self._opened is None or self._unplaced or not self._slots.ready(self._settled):

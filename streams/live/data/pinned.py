@@ -258,9 +258,9 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def _read(self) -> Offsets:
         offsets: Offsets = {topic: {} for topic in self.places}
         for of in self._partitions:
-            read, handed_on = await self._ensure_consumer().position(of), self._next(of)
+            position, handed_on = await self._ensure_consumer().position(of), self._next(of)
             # Transaction markers, and gaps from compaction, may follow the last record.
-            offsets[of.topic][of.partition] = max(read, handed_on) if self._drained(of) else handed_on
+            offsets[of.topic][of.partition] = max(position, handed_on) if self._drained(of) else handed_on
         return offsets
 
     def _drained(self, of: TopicPartition) -> bool:
@@ -330,14 +330,14 @@ class PinnedThread(AIOKafkaConsumerThread):
         around = await read_around(consumer, positions, most, self._tell)
         for of, position in positions.items():
             consumer.seek(of, around[of].next if of in around else position)
-        if any(read.next > positions[of] for of, read in around.items()):
+        if any(fetch_result.next > positions[of] for of, fetch_result in around.items()):
             self._failures = 0
         else:
             self._failures += 1
             if self._failures >= _ATTEMPTS:
                 raise error
             await asyncio.sleep(_AGAIN)
-        return {TP(*of): read.records for of, read in around.items() if read.records}
+        return {TP(*of): fetch_result.records for of, fetch_result in around.items() if fetch_result.records}
 
     def _unreturned(self, of: TopicPartition) -> int:
         return max(self._returned.get(of, 0), self._from(of))

@@ -121,10 +121,10 @@ class DataStreams:
     async def _complete(self, app: "PinnedApp") -> None:
         """Close slots that depend on the ends of the logs, or on how many records wait there."""
         awaited: dict[DataStream, tuple[float, dict[int, int]]] = {}
-        left = TICK
+        delay = TICK
         while True:
-            await self._rest(left)
-            left = TICK  # unless all is as it should be: the thread is there, and the broker answers
+            await self._rest(delay)
+            delay = TICK  # unless all is as it should be: the thread is there, and the broker answers
             thread, now = _reader(app), time.time()
             if thread is None:
                 continue
@@ -145,7 +145,7 @@ class DataStreams:
                     thread.taken()  # a partition that was not wanted may be now
                     _go_on(await thread.read(), lacking, awaited)
                 if not awaited:
-                    left = min(stream.over_in(time.time()) for stream in self._streams) or TICK
+                    delay = min(stream.over_in(time.time()) for stream in self._streams) or TICK
 
     async def _rest(self, seconds: float) -> None:
         """Wait for so long, and no longer than until a stream has something to look up."""
@@ -174,7 +174,7 @@ class DataStreams:
             if thread is not None:
                 lags: dict[str, int | None] = dict.fromkeys(self._topics)
                 with patience():
-                    ends, read = await thread.ends(within=FRESH), await thread.read()
+                    ends, offsets = await thread.ends(within=FRESH), await thread.read()
                     for stream in self._streams:
                         stream.place(ends[stream.topic])
                     if time.monotonic() - looked >= GROWN:
@@ -185,11 +185,11 @@ class DataStreams:
                         if line is not None:
                             raise DataCut(line)
                     for topic in self._topics:
-                        lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
-                    if commits.is_new(first_topic, read):
-                        await self._note(thread, {first_topic: read[first_topic]})
-                        commits.committed(first_topic, read)
-                    commits.note(read)
+                        lags[topic] = sum(max(0, end - offsets[topic][k]) for k, end in ends[topic].items())
+                    if commits.is_new(first_topic, offsets):
+                        await self._note(thread, {first_topic: offsets[first_topic]})
+                        commits.committed(first_topic, offsets)
+                    commits.note(offsets)
                 for stream in self._streams:
                     stream.lagging = lags[stream.topic]
             await asyncio.sleep(PERIOD)
