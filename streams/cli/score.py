@@ -23,7 +23,7 @@ from streams.tools.score.processor import Route, ScoreCounts
 from streams.tools.score.score import Scoring, group_of
 from streams.tools.score.score import score as score_topic
 
-_FAULTS = 6
+_FAULTS, _PORTS = 6, 65_536
 
 
 def score(
@@ -149,6 +149,12 @@ def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str
     if path is not None:
         return FileReader(os.environ).validated(BrokerSettings, read_yaml(path), path, ())
     if servers is not None:
+        for address in servers.split(","):
+            host, _, port = address.strip().rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < _PORTS:
+                raise UsageError(
+                    f"--servers {servers}: must be HOST:PORT, or several with commas between them"
+                )
         return BrokerSettings(servers=servers)
     if trusted is not None:
         file, node = trusted

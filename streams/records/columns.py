@@ -270,9 +270,12 @@ def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatAr
 
 def _by_value(cell: Callable[[object], Any], values: Sequence[object]) -> FloatArray | None:
     """Return what `cell` makes of the values, each distinct one of which it sees once."""
-    if bool in set(map(type, values)):  # True equals 1
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1 or bool in kinds:  # 1 equals 1.0 and True, and is spelt in another way
         return None
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    if kinds == {float} and 0.0 in places:  # and so does 0.0 -0.0
+        return None
     rows = [cell(value) for value in places]
     if None in rows:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError, meant
-from streams.mesh.settings.node import FileSettings, FrameSettings
+from streams.mesh.settings.node import FileSettings, FrameSettings, is_wide
 from streams.records.csv_records import csv_records, not_encoded
 from streams.records.decoder import USUAL, CsvFields, Fields, SchemaDecoder, json_fields
 from streams.records.faults import csv_options
@@ -237,6 +237,9 @@ def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]
     """
     name, encoding = settings.path or "-", (settings.dialect or USUAL).encoding
     if not Path(name).is_file():
+        if is_wide(encoding):
+            text = "an odd byte of one record would spoil those behind it: must be a regular file, or utf-8"
+            raise file.refuse((*path, "path"), f"in {encoding} a pipe cannot be read: {text}", name)
         return
     place = None
     # a rest that is damaged is told when the reading comes there, which it may never do

@@ -344,6 +344,25 @@ def test_an_output_of_other_partitions_goes_by_key(tmp_path, broker):
     assert set(Counter(score.partition() for score in topics.scores())) == {0, 1}
 
 
+def test_a_message_that_no_topic_would_take_again_stops_nothing(tmp_path, broker):
+    topics, path = ScoredTopics(broker.address, partitions=1), model(tmp_path)
+    producer = Producer({"bootstrap.servers": topics.address, "batch.num.messages": 1})
+    body = json.dumps(record(1)).encode()
+    producer.produce(topics.input, body, b"1", headers=[("long", b"x" * 700_000)])
+    producer.produce(topics.input, b"{", b"2" * 700_000)
+    producer.produce(topics.input, b"{" * 700_000, b"3")
+    producer.produce(topics.input, body, b"4")
+    assert producer.flush(PATIENCE) == 0
+    process = Forked(tmp_path, "score", *scoring(topics, path))
+    wait_until(lambda: topics.numbers() == [4])
+    process.terminate()
+    assert process.ends() == 0, process.log
+    letters = [(letter.key(), letter.value(), dict(letter.headers())) for letter in topics.letters()]
+    assert [(key, value) for key, value, _ in letters] == [(None, body), (None, b"{"), (b"3", None)]
+    assert letters[0][2]["mirrormesh-reason"] == b"its key and headers are too long to be written again"
+    assert all("long" not in headers for _, _, headers in letters)
+
+
 def test_it_follows_a_nodes_decisions(tmp_path, broker):
     """The newest decision counts, of the newest run or of the run that is named."""
     schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}

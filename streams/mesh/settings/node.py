@@ -30,6 +30,8 @@ LIVENESS = 30.0
 
 
 _NO_TEXT = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
+_SHIFTING = ("iso2022", "hz", "utf-7")
+"""The beginnings of codecs whose bytes mean what those before them say."""
 THOUSANDS = frozenset(".,' \u2019\xa0\u202f")
 """What may stand between groups of three digits; the last two are spaces at which no line breaks."""
 
@@ -54,12 +56,19 @@ def _encoding(value: Any) -> Any:
     # Base64 and their like are codecs too, and make no text of bytes
     if not codec._is_text_encoding or codec.name in _NO_TEXT:  # noqa: SLF001 # no other way to ask
         raise refusal(allowed)
+    if codec.name.startswith(_SHIFTING):
+        raise refusal("has shifts, by which one line changes the lines behind it: convert the file to utf-8")
     return value
 
 
 def is_utf8(encoding: str) -> bool:
     """Return whether that is a name of UTF-8."""
     return codecs.lookup(encoding).name in {"utf-8", "utf-8-sig"}
+
+
+def is_wide(encoding: str) -> bool:
+    """Return whether a character takes at least two bytes, so that an odd one shifts all behind it."""
+    return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
 class DialectSettings(Settings):

@@ -43,6 +43,9 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "broker": True,
     "registry": True,
     "partitions": True,
+    "where": True,
+    "where_headers": True,
+    "lag": True,
 }
 """Source fields left out of published models, because they are local to their owner."""
 
@@ -140,8 +143,10 @@ def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
     """Return how records are read, by the first of these sources that has a schema."""
     for settings in candidates:
         if isinstance(settings, FileSettings | TopicSettings):
+            is_avro = isinstance(settings, TopicSettings) and settings.format == "avro"
+            local = {**_OF_ONE_PLACE, "format": True} if is_avro else _OF_ONE_PLACE  # a registry is one's own
             tree: dict[str, Any] = settings.model_dump(
-                mode="json", by_alias=True, exclude_unset=True, exclude=_OF_ONE_PLACE
+                mode="json", by_alias=True, exclude_unset=True, exclude=local
             )
             return tree
     return None

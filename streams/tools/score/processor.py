@@ -50,7 +50,9 @@ DEAD: Final = 10_000
 """Milliseconds after which a silent process is dead: its partitions go to others, its transaction is void."""
 _LARGEST = 8 * 2**20
 _LETTER = 2**19
-"""A longer record that cannot be read is in no dead letter: a topic takes 1 MiB by default."""
+"""A longer value is in no dead letter, and longer keys and headers in nothing that is written: a topic takes
+1 MiB by default, and would refuse the message again after each restart."""
+TOO_LONG = Fault(None, "its key and headers are too long to be written again")
 
 
 _Bytes = list[tuple[str, bytes | None]]
@@ -179,7 +181,10 @@ class ScoreProcessor:
                 else WholeMessage.of(value, message.key(), cast("_Bytes", _headers(message)))
                 for value, message in zip(values, batch, strict=True)
             ]
-        outcomes = self._scorer.scores(values, version)
+        outcomes = [
+            TOO_LONG if isinstance(outcome, bytes) and _is_too_long(message) else outcome
+            for message, outcome in zip(batch, self._scorer.scores(values, version), strict=True)
+        ]
         try:
             if self._route.transactions:
                 member = self._consumer.consumer_group_metadata()
@@ -237,7 +242,7 @@ class ScoreProcessor:
                 self._producer.produce(
                     topic,
                     value,
-                    message.key(),
+                    None if _is_too_long(message) else message.key(),
                     partition,
                     self._delivered,
                     timestamp=time_of,
@@ -340,6 +345,14 @@ def _headers(message: Any) -> Headers:
         return []
 
 
+def _is_too_long(message: Any) -> bool:
+    """Return whether a message's key and headers are too long to be written again."""
+    length = len(message.key() or b"")
+    for name, content in _headers(message):
+        length += len(name) + len(content or b"")
+    return length > _LETTER
+
+
 def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
     """Return an unreadable record as its dead letter holds it: itself, with the reason in its headers."""
     value = message.value()
@@ -349,7 +362,8 @@ def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
         "partition": str(message.partition()),
         "offset": str(message.offset()),
     }
-    headers = [*_headers(message), *((f"mirrormesh-{name}", text.encode()) for name, text in reasons.items())]
+    own_headers = [] if _is_too_long(message) else _headers(message)
+    headers = [*own_headers, *((f"mirrormesh-{name}", text.encode()) for name, text in reasons.items())]
     return (value if value is None or len(value) <= _LETTER else None), headers
 
 

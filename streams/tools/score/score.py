@@ -1,11 +1,12 @@
 """Scores a topic with a model file, or with the decisions of a node."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -17,12 +18,13 @@ from streams.bus.bus import BusError, UnknownTopic
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
 from streams.bus.errors import Cure, bus_error, cure
 from streams.bus.logs import Logs, reached
-from streams.codec.topics import SCORE
+from streams.codec.topics import LONGEST_TOPIC, SCORE
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, header_columns
 from streams.records.sources import message_decoder
 from streams.runtime.process import Stop
@@ -31,6 +33,8 @@ from streams.tools.model.writing import promised_of_all, weakest
 from streams.tools.score.processor import Route, ScoreCounts, ScoreProcessor
 from streams.tools.score.scorer import FixedModel, Models, ModelVersion, Scorer
 
+_LONGEST = LONGEST_TOPIC - len(".deadletter")
+_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{_LONGEST}}}")
 _NEITHER = "--model: must be given, or a mesh file and a node of it"
 
 
@@ -55,6 +59,8 @@ def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None
 
     Raises UsageError, MeshFileError, BusError.
     """
+    _check_names(route)
+    _reading(scoring, route.input)  # what is wrong without a broker is said without one
     check_topics(scoring, route)
     scorer, models = scorer_of(scoring, route)
     with closing(models), closing(ScoreProcessor(route, scorer, models, stop)) as processor:
@@ -72,6 +78,13 @@ def group_of(scoring: Scoring, topic: str) -> str:
         file, node = scoring.node
         return f"{SCORE}.{file.mesh.name}.{node}.{topic}"
     return f"{SCORE}.{_model_file(scoring).model.mesh}.{topic}"
+
+
+def _check_names(route: Route) -> None:
+    for option, topic in (("--input", route.input), ("--output", route.output)):
+        if _TOPIC.fullmatch(topic) is None or topic in {".", ".."}:
+            text = f"must be the name of a topic: up to {_LONGEST} letters, digits, dots, - and _"
+            raise UsageError(f"{option} {topic}: {text}")
 
 
 def check_topics(scoring: Scoring, route: Route) -> None:
@@ -106,28 +119,56 @@ def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
 
     Raises MeshFileError, UsageError, BusError.
     """
-    file = None if scoring.model is None else _model_file(scoring)
-    settings, refuser, path = _messages(scoring, file, route.input)
-    if file is not None:
-        check_fits(file, settings, refuser, path)
-        loss_settings, guarantee = file.model.loss, file.model.guarantee
-        loss = file.loss(None if scoring.node is None else scoring.node[0])
+    reading = _reading(scoring, route.input)
+    if scoring.model is not None:
+        file = _model_file(scoring)
+        guarantee = file.model.guarantee
         models: Models = FixedModel(file, scoring.vector or "average")
     else:
         mesh, node = _node(scoring)
-        loss_settings, loss = mesh.mesh.loss_of(node), mesh.resolved.node(node).learner.loss
         guarantee = weakest(promised_of_all(mesh, None))
         models = FollowedDecisions(mesh, node, route.broker, scoring.run, scoring.vector or "newest")
+    scorer = Scorer(
+        reading.decoder,
+        reading.loss,
+        guarantee,
+        classes=reading.classes,
+        threshold=scoring.threshold,
+        whole=reading.whole,
+    )
+    return scorer, models
+
+
+class _Reading(NamedTuple):
+    """How messages become features and predictions; `whole`: with their keys and headers."""
+
+    decoder: SchemaDecoder
+    loss: Loss
+    classes: tuple[str, ...]
+    whole: bool
+
+
+def _reading(scoring: Scoring, topic: str) -> _Reading:
+    """Return how messages are read and predicted. Raises MeshFileError, UsageError; asks no broker."""
+    file = None if scoring.model is None else _model_file(scoring)
+    settings, refuser, path = _messages(scoring, file, topic)
+    if file is not None:
+        if scoring.run is not None:
+            raise UsageError(f"--run {scoring.run}: goes with a node's decisions, not with --model")
+        check_fits(file, settings, refuser, path)
+        loss_settings = file.model.loss
+        loss = file.loss(None if scoring.node is None else scoring.node[0])
+    else:
+        mesh, node = _node(scoring)
+        loss_settings, loss = mesh.mesh.loss_of(node), mesh.resolved.node(node).learner.loss
     if scoring.threshold is not None:
         check_threshold(scoring.threshold, loss_settings)
     _check_predicts(loss, settings, refuser, path)
-    classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
     if settings.registry is not None:
         text = "is read by up and node: must be json or csv to be scored while messages come"
         raise refuser.refuse((*path, "format"), text, settings.format)
-    decoder = message_decoder(refuser, settings, path)
-    threshold, reads_whole = scoring.threshold, settings.reads_whole
-    return Scorer(decoder, loss, guarantee, classes=classes, threshold=threshold, whole=reads_whole), models
+    classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
+    return _Reading(message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
@@ -183,6 +224,9 @@ def _as_messages(
     if source.kind == "csv" and columns is None:
         text = "must name the columns of CSV lines in messages: give them with --columns a,b,c"
         raise refuser.refuse((*path, "columns"), text)
+    if columns is not None and any(columns.count(name) != 1 for name in source.record.features):
+        needed = ", ".join(source.record.features)
+        raise UsageError(f"--columns {','.join(columns)}: must name each of these once: {needed}")
     tree = {
         "kind": "topic",
         "topic": topic,

@@ -1,15 +1,20 @@
 """The records of CSV files of every dialect: where they lie, and that what is odd in one stays there."""
 
 import csv
+import encodings
 import gzip
+import os
+import pkgutil
+from contextlib import suppress
 from io import BytesIO, StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from streams.mesh.errors import MeshFileError
-from streams.mesh.settings.node import DialectSettings
+from streams.mesh.settings.node import DialectSettings, is_wide
 from streams.records.csv_records import csv_records, not_encoded
 from streams.records.faults import csv_options
 from streams.records.sources import open_source
@@ -149,3 +154,39 @@ def test_in_a_pipe_a_record_that_is_not_in_the_encoding_is_unreadable_alone():
     assert seen[:2] + seen[3:] == ["1,é".encode(), "2,\u20ac".encode(), b"4,x"]
     with pytest.raises(UnicodeDecodeError):
         seen[2].decode()
+
+
+def every_encoding():
+    """Every encoding that a file may name."""
+    for name in sorted({module.name for module in pkgutil.iter_modules(encodings.__path__)}):
+        with suppress(ValidationError):
+            yield DialectSettings(encoding=name).encoding
+
+
+@pytest.mark.parametrize("name", [name for name in every_encoding() if not is_wide(name)])
+def test_whatever_bytes_a_line_holds_the_others_are_read_in_every_encoding(name):
+    lines = [f"r{k},1" for k in range(6)]
+    code = name.removesuffix("_sig")  # a mark stands before the first line alone
+    encoded, ends = [line.encode(code) for line in lines], "\n".encode(code)
+    starts = [b"", *(bytes([byte]) for byte in (0x0E, 0x1B, 0x2B, 0x7E, 0x81, 0x84, 0xFE, 0xFF))]
+    odd = [start + bytes([byte]) for start in starts for byte in range(256)]
+    for bytes_of_line in [*odd, b"\x1b$B", b"\x1b$)C\x0e", b"~{", b"+AGE", b"\x81\x30\x81"]:
+        if b"\n" in bytes_of_line or ends in bytes_of_line:
+            continue
+        content = BytesIO(ends.join([*encoded[:2], bytes_of_line, *encoded[3:], b""]))
+        seen = [record for _, record in csv_records("-", DialectSettings(encoding=name), 2, LONGEST, content)]
+        assert {line.encode() for line in lines[:2] + lines[3:]} <= set(seen), bytes_of_line
+
+
+@pytest.mark.parametrize("name", ["iso2022_jp", "iso2022_kr", "hz", "utf_7", "UTF-7"])
+def test_an_encoding_with_shifts_is_refused(name):
+    with pytest.raises(ValidationError, match="by which one line changes the lines behind it"):
+        DialectSettings(encoding=name)
+
+
+def test_a_pipe_of_two_bytes_a_character_is_refused(tmp_path):
+    path = tmp_path / "rows.fifo"
+    os.mkfifo(path)
+    settings = source(tmp_path / "rows", b"", dialect={"encoding": "utf-16"}) | {"path": str(path)}
+    with pytest.raises(MeshFileError, match="in utf-16 a pipe cannot be read: an odd byte"):
+        opened(tmp_path, settings)

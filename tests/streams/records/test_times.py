@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.mesh.settings.schema import DIRECTIVES, TimestampSettings
+from streams.mesh.settings.schema import DIRECTIVES, SchemaSettings, TimestampSettings
+from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.notation import FILE
 from streams.records.times import PARTS, moments
 
@@ -113,3 +114,15 @@ def test_a_format_goes_with_a_zone_in_one_place_and_without_a_unit():
     for more in ({"zone": "UTC", "unit": "ms"}, {"zone": "CEST"}, {"format": "%Y-%m-%d %z", "zone": "UTC"}):
         with pytest.raises(ValueError, match=r"zone|unit"):
             TimestampSettings.model_validate({"column": "at", "format": "%Y-%m-%d"} | more)
+
+
+def test_numbers_that_are_equal_and_spelt_differently_are_read_one_by_one():
+    """At once each distinct value is read once: a record must not be read by how another one spells it."""
+    timed = {"hour": "UTC", "format": "%Y%m%d%H", "zone": "UTC"}
+    tree = {"features": {"t": timed, "x": "number"}, "label": {"column": "y"}}
+    read = SchemaDecoder(SchemaSettings.model_validate(tree), json_fields)
+    others = [b'{"t": 20240101%02d, "x": 1, "y": 1}' % hour for hour in range(1, 9)]
+    odd = b'{"t": 2024010112.0, "x": 1, "y": 1}'
+    for first in (b"12", b"11"):
+        values = [b'{"t": 20240101%s, "x": 1, "y": 1}' % first, *others, odd]
+        assert read.decode_each(values)[-1] is None is read.decode(odd)

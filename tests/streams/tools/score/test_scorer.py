@@ -25,6 +25,7 @@ from streams.tools.score.scorer import ModelVersion, Scorer
 from tests.support.brokers.scoring import SCHEMA, expected, model, record
 from tests.support.brokers.topics import connection
 from tests.support.meshes.files import changed, written
+from tests.support.processes.in_process import Commands
 
 GUARANTEE = ModelGuarantee(adjacency="event", epsilon=1.5, delta=1e-6, nodes={})
 
@@ -148,7 +149,7 @@ def test_a_model_of_a_topics_records_says_how_messages_are_read_and_not_where(tm
         {},
     )
     about = source_of([mesh.own("a").source])
-    assert set(about) == {"kind", "schema", "value", "where"}
+    assert set(about) == {"kind", "schema", "value"}  # conditions may name what is the owner's own
     assert "truth" not in about["schema"]
     path = model(tmp_path, source=about)
     made, version = scorer(path)
@@ -202,3 +203,31 @@ def test_groups_of_scores_begin_with_a_word_that_no_mesh_may_have(tmp_path):
 def test_a_model_of_another_schema_is_refused_in_a_line(tmp_path, changes, options, line):
     with pytest.raises((MeshFileError, UsageError), match=line):
         scorer(model(tmp_path, **changes), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--threshold", "7"], "--threshold is 7: must be a probability from 0 to 1"),
+        (["--columns", "x,x,y"], "--columns x,x,y: must name each of these once: x, y"),
+        (["--columns", "x,z"], "--columns x,z: must name each of these once: x, y"),
+        (["--run", "run-1"], "--run run-1: goes with a node's decisions, not with --model"),
+        (["--input", "a/b"], "--input a/b: must be the name of a topic"),
+        (["--output", "a" * 240], "must be the name of a topic: up to 238 letters"),
+        (["--servers", "kafka"], "--servers kafka: must be HOST:PORT"),
+        (["--servers", "kafka:99999"], "--servers kafka:99999: must be HOST:PORT"),
+    ],
+)
+def test_what_is_wrong_without_a_broker_is_said_without_one(tmp_path, capsys, options, line):
+    kind = (
+        {"kind": "csv", "schema": SCHEMA}
+        if "--columns" in options
+        else {"kind": "json-lines", "schema": SCHEMA}
+    )
+    path = model(tmp_path, source=kind)
+    usual = {"--servers": "127.0.0.1:1", "--input": "in", "--output": "out"}
+    usual |= {options[0]: options[1]}
+    words = [word for pair in usual.items() for word in pair]
+    outcome = Commands(capsys)("score", "--model", path, *words)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome
+    assert line in outcome.err
