@@ -13,8 +13,9 @@ below the ends are they looked up anew. Within a partition records come by offse
 Proof that nothing in a record decides where another lies: shares are a function of positions and ends.
 Positions are sums of earlier shares, and how often shares are taken depends on how many offsets hold a
 record. Ends, positions and which offsets hold records are counts, and public with slots by count. The
-bytes of a record, and when a client was given it, enter nowhere: a record that is not there yet is waited
-for.
+bytes of a record, and when a client was given it, do not enter it: a record that is not there yet is waited
+for. A look has to ask for the ends of all partitions at once. What fetches tell would be of other moments,
+by how far each partition was fetched. At which moment a look is made is time, which no proof here covers.
 
 Append times, where all partitions have them, do not order the slots. They would not free the order from the
 moment of a look: ends are not looked up at one instant, the leaders of partitions have clocks of their own,

@@ -93,6 +93,11 @@ class SlotCollector:
         return self._unplaced
 
     @property
+    def sheds(self) -> bool:
+        """Whether a late policy passes over records that wait."""
+        return self._backlog is not None
+
+    @property
     def awaits_ends(self) -> bool:
         """Whether the open slot goes by the ends of the logs, and those that it knows are used up."""
         with self._lock:

@@ -8,7 +8,7 @@ private API: pyproject pins Faust's minor version, and tests/kafka/test_data_str
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, cast
 
@@ -72,7 +72,7 @@ class Letters(Protocol):
 class PinnedThread(AIOKafkaConsumerThread):
     """The thread that reads the topics of `places`.
 
-    Others' loops may call `ends`, `read`, `count`, `follow`, `note`, `taken`.
+    Others' loops may call `ends`, `recent_ends`, `read`, `count`, `follow`, `note`, `taken`.
 
     With several topics one that has no room holds up no other; nor does a partition that is far ahead.
     """
@@ -89,13 +89,21 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Whether its partitions are known."""
         return bool(self._partitions)
 
-    async def ends(self, *, within: float = 0.0) -> Offsets:
+    async def ends(self, topics: Collection[str]) -> Offsets:
         """Return the offset of each partition's next record in the log, of those that are committed.
 
-        `within`: how many seconds old an answer may be that a fetch has brought, of a partition read to its
-        end: the broker answers a fetch with what comes. Otherwise the broker is asked.
+        The broker is asked, for all partitions at once. What decides where a record lies goes by these.
         """
-        return cast("Offsets", await self.call_thread(self._ends, within))
+        return cast("Offsets", await self.call_thread(self._ends, topics))
+
+    async def recent_ends(self, topics: Collection[str], within: float) -> Offsets:
+        """Return the ends, some as the last fetches told them: for what decides nothing about a record.
+
+        `within`: how many seconds old an answer may be that a fetch has brought, of a partition read to its
+        end: the broker answers a fetch with what comes. For the others the broker is asked. How old each is
+        goes by how far was fetched, and so by the bytes of records.
+        """
+        return cast("Offsets", await self.call_thread(self._recent_ends, topics, within))
 
     async def read(self) -> Offsets:
         """Return the offsets below which all records were handed on, offsets without a record included."""
@@ -226,16 +234,20 @@ class PinnedThread(AIOKafkaConsumerThread):
             if await consumer.position(of) < self._from(of):
                 consumer.seek(of, self._from(of))
 
-    async def _ends(self, within: float) -> Offsets:
-        ends = {
-            of: end for of in self._partitions if (end := await self._fetched_end(of, within)) is not None
-        }
-        if unknown := [of for of in self._partitions if of not in ends]:
-            ends |= await asyncio.wait_for(self._ensure_consumer().end_offsets(unknown), PATIENCE)
-        offsets: Offsets = {topic: {} for topic in self.places}
-        for of in self._partitions:
-            offsets[of.topic][of.partition] = ends[of]
-        return offsets
+    async def _ends(self, topics: Collection[str]) -> Offsets:
+        partitions = self._of(topics)
+        ends = await asyncio.wait_for(self._ensure_consumer().end_offsets(partitions), PATIENCE)
+        return _by_topic(topics, ends)
+
+    async def _recent_ends(self, topics: Collection[str], within: float) -> Offsets:
+        partitions = self._of(topics)
+        ends = {of: end for of in partitions if (end := await self._fetched_end(of, within)) is not None}
+        unknown = [of for of in partitions if of not in ends]
+        ends |= await asyncio.wait_for(self._ensure_consumer().end_offsets(unknown), PATIENCE)
+        return _by_topic(topics, ends)
+
+    def _of(self, topics: Collection[str]) -> list[TopicPartition]:
+        return [of for of in self._partitions if of.topic in topics]
 
     async def _fetched_end(self, of: TopicPartition, within: float) -> int | None:
         """Return the log's end if the partition is read to it, as far as the last fetch knows."""
@@ -370,6 +382,13 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     def _next(self, of: TopicPartition) -> int:
         return self.places[of.topic].next[of.partition]
+
+
+def _by_topic(topics: Iterable[str], ends: Mapping[TopicPartition, int]) -> Offsets:
+    offsets: Offsets = {topic: {} for topic in topics}
+    for of, end in ends.items():
+        offsets[of.topic][of.partition] = end
+    return offsets
 
 
 def _message(records: Sequence[ConsumerRecord]) -> ConsumerRecord:

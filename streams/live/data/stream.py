@@ -137,8 +137,16 @@ class DataStream:
         """Return the seconds from `now` on until something is to be looked up; infinite for nothing."""
         return math.inf if self.over else self._collector.over_in(now)
 
+    @property
+    def sheds(self) -> bool:
+        """Whether a late policy goes by the ends of the logs, so that they are looked up all the time."""
+        return self._collector.sheds and not self.over
+
     def place(self, ends: dict[int, int]) -> bool:
-        """Take the topic's ends, and start an unplaced slot; return whether a slot waited for them alone."""
+        """Take the topic's ends, all of one look that no fetch told, and start an unplaced slot.
+
+        Return whether a slot waited for them alone.
+        """
         waited = self._collector.unplaced or self._collector.awaits_ends
         self._collector.place(ends)
         self._look_up()

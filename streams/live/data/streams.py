@@ -37,7 +37,7 @@ PERIOD = 1.0
 GROWN = 60.0
 """Seconds between looks at whether a topic has got further partitions, or other settings."""
 FRESH = 3.0
-"""Seconds that a fetch's answer counts as news of a log's end; an idle broker answers every 1.5 s."""
+"""Seconds that a fetch's answer is news of a log's end, for lags; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
 """Seconds that the app may take to start, and then to stop, once it is asked to stop."""
 
@@ -131,7 +131,7 @@ class DataStreams:
             due = [stream for stream in self._streams if stream not in awaited and stream.awaits_ends(now)]
             with patience():
                 if due:
-                    ends = await thread.ends()
+                    ends = await thread.ends({stream.topic for stream in due})
                     placed = [stream for stream in due if stream.place(ends[stream.topic])]
                     awaited |= {stream: (now, ends[stream.topic]) for stream in due if stream not in placed}
                 for stream in self._streams:
@@ -166,7 +166,7 @@ class DataStreams:
             await asyncio.sleep(PERIOD)
 
     async def _watch(self, app: "PinnedApp") -> None:
-        """Update the lags, and commit offsets for outside tools."""
+        """Update the lags and what late policies go by, and commit offsets for outside tools."""
         commits, first_topic = Commits(self._broker, self._topics), next(iter(self._topics))
         looked = time.monotonic()
         while True:
@@ -174,9 +174,12 @@ class DataStreams:
             if thread is not None:
                 lags: dict[str, int | None] = dict.fromkeys(self._topics)
                 with patience():
-                    ends, offsets = await thread.ends(within=FRESH), await thread.read()
-                    for stream in self._streams:
+                    shedding = [stream for stream in self._streams if stream.sheds]
+                    ends = await thread.ends({stream.topic for stream in shedding}) if shedding else {}
+                    for stream in shedding:  # no other: a fetch's answer may decide no place
                         stream.place(ends[stream.topic])
+                    ends |= await thread.recent_ends(self._topics.keys() - ends.keys(), FRESH)
+                    offsets = await thread.read()
                     if time.monotonic() - looked >= GROWN:
                         looked, topic = time.monotonic(), await thread.grown()
                         if topic is not None:
