@@ -4,7 +4,12 @@ A log must not lose what is unread by another record's doing. Of a compacted top
 earlier one with its key; when, the broker's cleaner decides by bytes. `min.compaction.lag.ms` forbids it for
 so long, so a node may read such a topic where that covers the longest time for which a record waits, which
 its owner states (`lag`). `retention.bytes` cuts a log by bytes, so the sizes of some records decide which
-others a node finds that is far behind. `retention.ms` cuts by age, which no record's content decides.
+others a node finds that is far behind. `retention.ms` cuts by age.
+
+Both ages are a segment's: the time from the largest timestamp in it until now. With `message.timestamp.type`
+LogAppendTime the broker's clock writes timestamps, and no record has a say. With CreateTime, Kafka's default,
+producers write them. What they date back may go sooner than these settings say, and one record that is dated
+ahead spares its segment and what is behind it. So the promise holds by producers' times: that is a caution.
 
 A topic's settings may change, and are looked at where the broker shows them (DescribeConfigs).
 """
@@ -33,19 +38,28 @@ class Judgement(NamedTuple):
     cautions: tuple[str, ...]
 
 
+CREATE_TIME = "CreateTime"
+"""The `message.timestamp.type` of a topic whose records have the times that producers write."""
 UNSEEN = "its settings cannot be seen (DescribeConfigs): see yourself that nothing unread is compacted away"
 
 
 def judged(configs: Mapping[str, str], lag: float | None) -> Judgement:
     """Judge a topic by its settings; `lag`: the longest time in seconds that a record waits; None: unsaid."""
     refusals, cautions = list[str](), list[str]()
-    policy = configs.get("cleanup.policy", "delete")
+    policy, retention = configs.get("cleanup.policy", "delete"), configs.get("retention.ms", "-1")
+    by_age = list[str]()
     if "compact" in policy:
         refusals += _compaction(policy, configs.get("min.compaction.lag.ms", "0"), lag)
+        by_age += [] if refusals else ["min.compaction.lag.ms"]
+    if "delete" in policy and retention != "-1":
+        by_age.append("retention.ms")
+    if by_age and configs.get("message.timestamp.type", CREATE_TIME) == CREATE_TIME:
+        goes = f"{' and '.join(by_age)} {'goes' if len(by_age) == 1 else 'go'}"
+        text = "by the times that producers write, so a record dated back may vanish before it is read"
+        cautions.append(f"message.timestamp.type is {CREATE_TIME}: {goes} {text}")
     if (limit := configs.get("retention.bytes", "-1")) != "-1":
         text = "the sizes of other records decide which a node that is behind still finds"
         cautions.append(f"retention.bytes is {limit}: {text}")
-    retention = configs.get("retention.ms", "-1")
     if lag is not None and "delete" in policy and retention != "-1" and int(retention) < 1000 * lag:
         cautions.append(
             f"retention.ms is {retention}: records that wait for {spelt(lag)}, source.lag, are lost"

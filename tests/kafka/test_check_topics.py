@@ -22,9 +22,8 @@ def topic(broker):
     """A topic with 40 records of four keys in each partition, and an aborted one at its end."""
     name = f"payments.{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1, config={"retention.bytes": "9000000"})])[name].result(
-        PATIENCE
-    )
+    configs = {"retention.bytes": "9000000", "retention.ms": "900000000"}
+    admin.create_topics([NewTopic(name, PARTITIONS, 1, config=configs)])[name].result(PATIENCE)
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": name})
     producer.init_transactions()
     for finish in (producer.commit_transaction, producer.abort_transaction):
@@ -63,3 +62,19 @@ def test_what_does_not_fit_is_a_line_at_its_key(tmp_path, broker, topic, capsys,
     outcome = checked(tmp_path, broker, capsys, **({"topic": topic} | source))
     assert (outcome.code, outcome.out) == (2, "")
     assert line in outcome.err
+
+
+@pytest.mark.parametrize(
+    "caution",
+    [
+        "message.timestamp.type is CreateTime: retention.ms goes by the times that producers write",
+        "retention.bytes is 9000000: the sizes of other records decide",
+    ],
+)
+def test_what_its_settings_let_vanish_is_a_warning(tmp_path, broker, topic, capsys, caution):
+    outcome = checked(tmp_path, broker, capsys, topic=topic)
+    assert outcome.code == 0
+    assert any(
+        line.startswith("Warning: ") and f"source.topic: {topic}: {caution}" in line
+        for line in outcome.out.splitlines()
+    )

@@ -268,6 +268,7 @@ def test_a_compacted_topic_that_spares_what_waits_is_read_until_its_settings_cha
         wait_until(lambda: stepped(mesh)[0] >= 4)
         node = mesh.processes[reader(mesh)]
         assert "retention.bytes is 1000000: the sizes of other records decide" in node.log
+        assert "message.timestamp.type is CreateTime: min.compaction.lag.ms goes by the times" in node.log
         admin = AdminClient({"bootstrap.servers": broker.address})
         change = ConfigEntry("min.compaction.lag.ms", "60000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(

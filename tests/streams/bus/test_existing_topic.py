@@ -15,6 +15,7 @@ PLAIN = {
     "min.compaction.lag.ms": "0",
     "retention.bytes": "-1",
     "retention.ms": "-1",
+    "message.timestamp.type": "LogAppendTime",
 }
 
 
@@ -67,6 +68,45 @@ def test_what_the_owner_should_know(configs, lag, caution):
     assert judgement.refusals == ()
     assert len(judgement.cautions) == (caution is not None)
     assert caution is None or caution in judgement.cautions[0]
+
+
+COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * DAY_MS)}
+
+
+@pytest.mark.parametrize("stated", [True, False], ids=["stated", "by default"])
+@pytest.mark.parametrize(
+    ("configs", "lag", "settings"),
+    [
+        ({}, None, None),
+        (COMPACTED, WEEK, "min.compaction.lag.ms goes"),
+        ({"retention.ms": str(9 * DAY_MS)}, None, "retention.ms goes"),
+        ({"retention.ms": str(9 * DAY_MS)}, WEEK, "retention.ms goes"),
+        (COMPACTED | {"retention.ms": "1"}, WEEK, "min.compaction.lag.ms goes"),
+        (
+            COMPACTED | {"cleanup.policy": "compact,delete", "retention.ms": str(9 * DAY_MS)},
+            WEEK,
+            "min.compaction.lag.ms and retention.ms go",
+        ),
+    ],
+)
+def test_ages_by_the_times_that_producers_write_are_one_caution(configs, lag, settings, stated):
+    """The cleaner compares a segment's largest timestamp: with LogAppendTime it is the broker's."""
+    by_broker = PLAIN | configs
+    by_producers = by_broker | {"message.timestamp.type": "CreateTime"}
+    if not stated:
+        del by_producers["message.timestamp.type"]
+    assert judged(by_broker, lag) == Judgement((), ())
+    refusals, cautions = judged(by_producers, lag)
+    assert refusals == ()
+    assert len(cautions) == (settings is not None)
+    line = f"message.timestamp.type is CreateTime: {settings} by the times that producers write, "
+    assert settings is None or cautions[0].startswith(line)
+
+
+def test_a_topic_that_is_refused_is_not_said_to_spare_anything():
+    """Its line on compaction would be of no use, and the owner has one line to mend."""
+    judgement = judged(PLAIN | {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}, WEEK)
+    assert (len(judgement.refusals), judgement.cautions) == (1, ())
 
 
 def test_a_caution_is_logged_once_and_a_broker_that_is_away_refuses_nothing(monkeypatch, caplog):
