@@ -9,25 +9,30 @@ its content is kept, no hash either, which would reveal something of it without 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from streams.mesh.checks import file_problems
-from streams.mesh.errors import MeshFileError, UsageError, one_of, refused
+from streams.mesh.errors import MeshFileError, UsageError, one_of, printable, refused
 from streams.mesh.file import AnyFile
 from streams.mesh.settings.node import FileSettings, FrameSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.parquet import ROWS, SPOILT, Column, NoPyarrow, arrow_column, row_lines, single_columns
 
 _FRAMES = "must be a data frame of pandas, polars or Arrow, or a dict of columns (numpy arrays)"
+_ONE_TYPE = "must be of one type that Arrow has: numbers, texts, times, or true and false"
 _LONGEST_NAME = 200
 _LONGEST_INTEGER = 1 << 12
 """Bits: Python spells none of more than 4,300 digits."""
+_NO_VALUE: list[object] = []
+"""Stands for an object that no cell of a table can be, such as bytes: a list is none either."""
 HELD_OUT = "held_out"
 
 
@@ -46,8 +51,9 @@ class Named:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """Rows in memory. `columns`: those with single values; `key`: what data are known by (`ledger`).
+    """Rows in memory. `columns`: all but those that are read and hold no single values.
 
+    `key`: what data are known by (`ledger`).
     `chunk`: (column, first, end) -> its rows from `first` up to, not including, `end`.
     """
 
@@ -75,19 +81,17 @@ def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
         return file
     if not isinstance(records, Mapping):
         raise refused("records", records, f"must be a mapping from names of {file.part} to records")
-    frames = _frames(file, records, named=named)
+    sources = _sources(file, records, named=named)
     parts, wrong = dict[str, Any](file.owns), list[str]()
-    sources = dict[str, FrameSettings]()
-    for name, frame in frames.items():
+    for name, settings in sources.items():
         path = (HELD_OUT,) if name == HELD_OUT else (file.part, name, "source")
-        sources[name] = settings = _settings(file, name, frame)
         wrong += [problem.line for problem in file_problems(str(file.path), path, file.mesh, settings)]
         if name != HELD_OUT:
             part = parts.get(name) or file.kind.own()
             parts[name] = part.model_copy(update={"source": settings})
     if wrong:
         raise MeshFileError(wrong)
-    absent = {name: place for name, place in file.elsewhere.items() if name not in frames}
+    absent = {name: place for name, place in file.elsewhere.items() if name not in sources}
     held_out = sources.get(HELD_OUT, file.held_out)
     changes: dict[str, Any] = {file.part: parts, "elsewhere": absent, "held_out": held_out}
     values: Any = file  # of a class of its kind: a frozen dataclass
@@ -95,9 +99,9 @@ def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
     return changed
 
 
-def _frames(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dict[str, Frame]:
-    """Return the frames by name, each with the key of its data: one object, or one name, is one key."""
-    frames = dict[str, Frame]()
+def _sources(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dict[str, FrameSettings]:
+    """Return the sources by name, each with the key of its data: one object, or one name, is one key."""
+    sources = dict[str, FrameSettings]()
     objects, by_name = list[object](), dict[str, object]()
     for name, value in records.items():
         if name != HELD_OUT and name not in file.members:
@@ -114,11 +118,11 @@ def _frames(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dic
         if number == len(objects):
             objects.append(data)
         key = f"records #{number}" if label is None else f"records: {label}"
-        frames[name] = replace(_frame(f"records[{name!r}]", data), key=key, name=label)
-    return frames
+        sources[name] = _settings(file, name, data, key, label)
+    return sources
 
 
-def _settings(file: AnyFile, name: str, frame: Frame) -> FrameSettings:
+def _settings(file: AnyFile, name: str, data: object, key: str, label: str | None) -> FrameSettings:
     """Return the settings of a frame in place of the source of that name. Raises UsageError."""
     part = file.owns.get(name)
     source: Any = file.held_out if name == HELD_OUT else None if part is None else part.source
@@ -133,56 +137,109 @@ def _settings(file: AnyFile, name: str, frame: Frame) -> FrameSettings:
         take=None if chosen is None else chosen.take,
         shuffle=chosen is not None and chosen.shuffle,
         max_record_bytes=getattr(source, "max_record_bytes", None),
-        frame=frame,
+        frame=replace(_frame(f"records[{name!r}]", data, schema.columns), key=key, name=label),
     )
 
 
-def _frame(place: str, data: Any) -> Frame:
+def _frame(place: str, data: Any, wanted: Collection[str]) -> Frame:
+    """Return the frame. Only the columns in `wanted` are looked at, so that no other can be at fault."""
     if isinstance(data, Mapping):
-        return _of_arrays(place, data)
+        return _of_arrays(place, data, wanted)
     if hasattr(data, "__arrow_c_stream__"):
-        return _of_arrow(place, data)
+        return _of_arrow(place, data, wanted)
     raise refused(place, data, _FRAMES)
 
 
-def _of_arrow(place: str, data: Any) -> Frame:
-    """Return what the Arrow stream holds; what pyarrow says of it is not passed on, as it may show values."""
+def _of_arrow(place: str, data: Any, wanted: Collection[str]) -> Frame:
+    """Return what the Arrow stream holds. A frame of pandas or polars becomes Arrow a column at a time."""
     try:
         import pyarrow as pa  # noqa: PLC0415 # an extra
     except ImportError:
         raise UsageError(f"{place}: {NoPyarrow()}") from None
+    kind, separate = type(data).__name__, _separate(data)
+    if separate is None:
+        table = _table(pa, data, f"{place}: {kind} is no table as an Arrow stream", _FRAMES)
+        columns, rows = single_columns(pa, table.schema), table.num_rows
+        arrays = {name: table.column(name) for name in columns if columns.count(name) == 1}
+    else:
+        names, rows = [name for name, _ in separate], len(data)
+        arrays, odd = dict[str, Any](), set[str]()
+        for name, column in separate:
+            if name in wanted and names.count(name) == 1:
+                wrong = f"{place}[{name!r}]: this column of {kind} is none as an Arrow stream"
+                table = _table(pa, column(), wrong, _ONE_TYPE)
+                arrays[name] = table.column(0)
+                odd.update(() if single_columns(pa, table.schema) else (name,))
+        columns = tuple(name for name in names if name not in odd)
+
+    def chunk(name: str, first: int, end: int) -> Column:
+        return arrow_column(pa, arrays[name].slice(first, end - first).combine_chunks())
+
+    return Frame(columns, rows, chunk)
+
+
+def _table(pa: Any, data: Any, wrong: str, allowed: str) -> Any:
+    """Return an Arrow table; what pyarrow says of another is not passed on, as it may show values."""
     try:
-        table = pa.RecordBatchReader.from_stream(data).read_all()
+        return pa.RecordBatchReader.from_stream(data).read_all()
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 # whatever the frame's package raises
-        reason = f"is no table as an Arrow stream ({type(error).__name__}): {_FRAMES}"
-        raise UsageError(f"{place}: {type(data).__name__} {reason}") from None
+        raise UsageError(printable(f"{wrong} ({type(error).__name__}): {allowed}")) from None
 
-    def chunk(name: str, first: int, end: int) -> Column:
-        return arrow_column(pa, table.column(name).slice(first, end - first).combine_chunks())
 
-    return Frame(single_columns(pa, table.schema), table.num_rows, chunk)
+def _separate(data: Any) -> list[tuple[str, Callable[[], Any]]] | None:
+    """Return a frame's columns, each with its name in Arrow and how to get a frame of it alone.
+
+    None for what is of neither pandas nor polars, and so is in Arrow's types already. A named index of
+    pandas is a column, as it is in a Parquet file, unless it only counts rows.
+    """
+    polars, pandas = sys.modules.get("polars"), sys.modules.get("pandas")
+    if polars is not None and isinstance(data, polars.DataFrame):
+        return [
+            (name, column.to_frame) for name, column in zip(data.columns, data.get_columns(), strict=True)
+        ]
+    if pandas is None or not isinstance(data, pandas.DataFrame):
+        return None
+    names = [str(name) for name in data.columns]
+    levels = [] if isinstance(data.index, pandas.RangeIndex) else list(data.index.names)
+    return [
+        *((name, partial(_column, data, k)) for k, name in enumerate(names)),
+        *(
+            (str(name), partial(_level, data.index, k))
+            for k, name in enumerate(levels)
+            if name is not None and str(name) not in names
+        ),
+    ]
+
+
+def _column(frame: Any, number: int) -> Any:
+    return frame.iloc[:, [number]].reset_index(drop=True)
+
+
+def _level(index: Any, number: int) -> Any:
+    return index.get_level_values(number).to_frame(index=False)
 
 
 # Columns of numpy: the values that pyarrow would give for the same, without it.
 
 
-def _of_arrays(place: str, columns: Mapping[Any, Any]) -> Frame:
-    arrays = dict[str, np.ndarray[Any, Any]]()
-    for name, values in columns.items():
+def _of_arrays(place: str, columns: Mapping[Any, Any], wanted: Collection[str]) -> Frame:
+    for name in columns:
         if not isinstance(name, str):
             raise refused(place, name, "must be a dict whose keys are names of columns")
-        arrays[name] = _array(f"{place}[{name!r}]", values)
-    lengths = {name: len(array) for name, array in arrays.items()}
-    if not lengths:
+    if not columns:
         raise UsageError(f"{place}: has no column: {_FRAMES}")
+    # without one that is wanted the first says how many rows there are
+    names = [name for name in columns if name in wanted] or list(columns)[:1]
+    arrays = {name: _array(f"{place}[{name!r}]", columns[name]) for name in names}
+    lengths = {name: len(array) for name, array in arrays.items()}
     first = next(iter(lengths))
     odd = next((name for name, length in lengths.items() if length != lengths[first]), None)
     if odd is not None:
         text = f"has {lengths[odd]:,} values, and {first!r} has {lengths[first]:,}: must be as many"
         raise UsageError(f"{place}[{odd!r}]: {text}")
-    return Frame(tuple(arrays), lengths[first], lambda name, first, end: _values(arrays[name][first:end]))
+    return Frame(tuple(columns), lengths[first], lambda name, first, end: _values(arrays[name][first:end]))
 
 
 def _array(place: str, values: Any) -> np.ndarray[Any, Any]:
@@ -222,15 +279,29 @@ def _moments(array: np.ndarray[Any, Any]) -> list[str | None]:
 
 
 def _value(value: object) -> object:
-    """Return an object as JSON has it; `SPOILT` for one that no cell of a table can be."""
+    """Return an object as JSON has it, None for a gap; `SPOILT` for an integer that is too long."""
+    if isinstance(value, np.datetime64):
+        return _moments(np.array([value]))[0]
     if isinstance(value, np.generic):
         value = value.item()
+    if _is_gap(value):
+        return None
     if isinstance(value, float):
-        return None if math.isnan(value) else float(value)
+        return float(value)
     if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER:
         return SPOILT
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, str | int):
         return value
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.timestamp()
-    return str(value) if isinstance(value, datetime | date | time | Decimal) else SPOILT
+    return str(value) if isinstance(value, datetime | date | time | Decimal) else _NO_VALUE
+
+
+def _is_gap(value: object) -> bool:
+    """Return whether Arrow takes an object as null: None, not a number, or pandas' NA and NaT."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    pandas = sys.modules.get("pandas")  # objects of a package that nobody has imported are not there
+    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))

@@ -163,7 +163,9 @@ def _frame(
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the rows in memory as those of a Parquet file."""
     columns = settings.in_memory.columns
-    _check_columns(file, settings, path, columns, "the columns of the records in memory", needed)
+    _check_columns(
+        file, settings, path, columns, "the columns of the records in memory with single values", needed
+    )
     rows = settings.in_memory.lines(_read(settings, also, columns))
     return rows, _decoder(file, settings, json_fields, columns)
 

@@ -4,6 +4,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,10 @@ from pyarrow import parquet
 import mirrormesh
 from mirrormesh import Named, UsageError
 from streams.ledger import data_of
+from streams.records.faults import Fault, FaultCounts
 from streams.records.frames import with_records
-from streams.records.sources import open_source
+from streams.records.schema_files import opened_file
+from streams.records.sources import decoded, open_source
 from tests.support.collaborations.folders import write as write_collaboration
 
 pandas = pytest.importorskip("pandas")
@@ -156,14 +159,107 @@ def test_times_without_a_zone_are_the_text_that_arrow_makes_of_them(folder, unit
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, b"1", object(), 1j])
 def test_an_object_that_is_no_value_makes_its_record_unreadable_and_no_other(folder, value):
-    array = np.empty(3, dtype=object)
-    array[:] = [1, value, 3]
-    assert lines(folder, {"amount": array}) == [{"amount": 1}, None, {"amount": 3}]
+    array = np.empty(ROWS, dtype=object)
+    array[:] = "de"
+    array[1] = value
+    for name, reason in (("country", "not a single value"), ("amount", "not a number")):
+        rows = columns("north") | {name: array if name == "country" else [1, value] * (ROWS // 2)}
+        file, counts = with_records(mesh(folder), {"north": rows}, named=False), FaultCounts()
+        features, _ = decoded(file, file.own("north").source, ("nodes", "north", "source"), counts)
+        number = 1 if name == "country" else ROWS // 2
+        assert len(features) == ROWS - number
+        assert counts.faults == {Fault(name, reason): number}
 
 
 def test_an_integer_too_long_to_be_spelt_makes_its_record_unreadable(folder):
     array = np.array([1, 10**5000, 3], dtype=object)
     assert lines(folder, {"amount": array}) == [{"amount": 1}, None, {"amount": 3}]
+
+
+GAPS = """
+features:
+  amount: {bounds: [0, 100], missing: {as: indicator}}
+  age: {buckets: [30, 60], missing: {as: indicator}}
+  new: {categories: ["true"], missing: {as: category}}
+  country: {categories: [de, fr], missing: {as: category}}
+  shop: {hashed: 2, missing: {as: indicator}}
+  at: {hour: Europe/Berlin, missing: {as: indicator}}
+  day: {weekday: UTC, zone: UTC, missing: {as: indicator}}
+  price: {bounds: [0, 9], missing: {as: indicator}}
+label: {column: fraud, positive: [1], negative: [0]}
+timestamp: at
+"""
+
+
+def with_gaps(seed):
+    """Return a frame of every type of pandas that has gaps, and gaps in all of its columns."""
+    rng = np.random.default_rng(seed)
+    times = pandas.Timestamp("2026-03-29T00:59:58.123456") + pandas.to_timedelta(np.arange(ROWS), unit="min")
+    frame = pandas.DataFrame(
+        {
+            "amount": pandas.array(rng.integers(0, 9000, ROWS) / 64, dtype="Float64"),
+            "age": pandas.array(rng.integers(18, 80, ROWS), dtype="Int64"),
+            "new": pandas.array(rng.integers(0, 2, ROWS) > 0, dtype="boolean"),
+            "country": pandas.array(rng.choice(["de", "fr", "it"], ROWS), dtype="string"),
+            "shop": pandas.Categorical(rng.choice(["a", "\u00fc"], ROWS)),
+            "at": times.tz_localize("UTC").tz_convert("Europe/Berlin"),
+            "day": times,
+            "price": pandas.Series([Decimal(k) / 4 for k in range(ROWS)], dtype=object),
+            "fraud": pandas.array(rng.integers(0, 2, ROWS), dtype="Int64"),
+        }
+    )
+    for name in frame:
+        frame.loc[rng.random(ROWS) < 0.2, name] = None
+    return frame
+
+
+AS_A_DICT = {
+    "series": lambda column: column,
+    "arrays": lambda column: column.to_numpy(),
+    "objects": lambda column: column.astype(object).to_numpy(),
+    "lists": lambda column: column.astype(object).tolist(),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("form", AS_A_DICT)
+def test_gaps_of_pandas_are_gaps_in_a_dict_of_columns_too(folder, form, seed):
+    (folder / "schema.yaml").write_text(GAPS)
+    mesh_file = folder / "mesh.yaml"
+    mesh_file.write_text(
+        MESH.format(slots=BY_COUNT, kind="parquet", more="").replace("dimension: 6", "dimension: 49")
+    )
+
+    def arrays(data):
+        file, counts = with_records(mirrormesh.load(mesh_file), {"north": data}, named=False), FaultCounts()
+        source, path = file.own("north").source, ("nodes", "north", "source")
+        lines, decoder = opened_file(file, source, path)
+        features, labels = decoded(file, source, path, counts)
+        return np.array(features), labels, [decoder.timestamp(line) for line in lines], counts.faults
+
+    frame = with_gaps(seed)
+    features, labels, times, faults = arrays(frame)
+    of_dict = arrays({name: AS_A_DICT[form](frame[name]) for name in frame})
+    assert of_dict[0].tobytes() == features.tobytes()
+    assert of_dict[1].tobytes() == labels.tobytes()
+    assert of_dict[2:] == (times, faults)
+    assert [*faults] == [Fault("fraud", "empty")]
+    assert times.count(None) == frame["at"].isna().sum() > 0
+
+
+def test_a_gap_stays_one_whatever_object_says_so(folder):
+    gaps = [
+        None,
+        pandas.NA,
+        pandas.NaT,
+        float("nan"),
+        np.float32("nan"),
+        Decimal("sNaN"),
+        np.datetime64("NaT"),
+    ]
+    assert lines(folder, {"amount": gaps}) == [{"amount": None}] * len(gaps)
+    moment = np.datetime64("2026-01-31T12:00:00.000000001")
+    assert lines(folder, {"at": [moment]}, "at") == [{"at": "2026-01-31 12:00:00.000000001"}]
 
 
 def lines(folder, data, *names):
@@ -254,10 +350,16 @@ WRONG = {
     "text": ({"north": "a.csv"}, r"records\['north'\] is 'a.csv': must be a data frame of pandas"),
     "rows": ({"north": np.zeros((3, 2))}, "type ndarray: must be a data frame of pandas, polars or Arrow"),
     "empty": ({"north": {}}, r"records\['north'\]: has no column"),
-    "lengths": ({"north": {"a": [1], "b": [1, 2]}}, r"\['b'\]: has 2 values, and 'a' has 1: must be as many"),
-    "axes": ({"north": {"a": np.zeros((2, 2))}}, "has 2 axes and type float64: must be an array of one axis"),
-    "complex": ({"north": {"a": np.zeros(2, complex)}}, "has 1 axes and type complex128: must be"),
-    "text column": ({"north": {"a": "abc"}}, r"records\['north'\]\['a'\] is 'abc': must be an array"),
+    "lengths": (
+        {"north": {"age": [1], "at": [2], "amount": [1, 2]}},
+        r"\['amount'\]: has 2 values, and 'age' has 1: must be as many",
+    ),
+    "axes": (
+        {"north": {"age": np.zeros((2, 2))}},
+        "has 2 axes and type float64: must be an array of one axis",
+    ),
+    "complex": ({"north": {"age": np.zeros(2, complex)}}, "has 1 axes and type complex128: must be"),
+    "text column": ({"north": {"age": "abc"}}, r"records\['north'\]\['age'\] is 'abc': must be an array"),
     "keys": ({"north": {1: [1]}}, "must be a dict whose keys are names of columns"),
     "series": ({"north": pandas.Series([1])}, "Series is no table as an Arrow stream"),
 }
@@ -291,9 +393,75 @@ def test_a_name_stands_for_one_object(folder):
 
 def test_the_error_of_a_frame_shows_no_value(folder):
     frame = pandas.DataFrame({"amount": [1, "secret-value"]})
-    with pytest.raises(UsageError, match=r"DataFrame is no table as an Arrow stream") as error:
+    line = (
+        r"\['amount'\]: this column of DataFrame is none as an Arrow stream \(ArrowInvalid\): must be of one"
+    )
+    with pytest.raises(UsageError, match=line) as error:
         mirrormesh.run(mesh(folder), records={"north": frame})
     assert "secret" not in str(error.value)
+
+
+def mixed(frame):
+    return frame.assign(ref=[1, "A2"] * (ROWS // 2))
+
+
+UNREAD = {
+    "mixed types": mixed,
+    "sets": lambda frame: frame.assign(ref=[{1}] * ROWS),
+    "paths": lambda frame: frame.assign(ref=[Path("a")] * ROWS),
+    "complex": lambda frame: frame.assign(ref=1j),
+    "a name twice": lambda frame: pandas.concat([frame, frame[["unused"]]], axis=1),
+    "an index of mixed types": lambda frame: mixed(frame).set_index("ref"),
+    "an index that is read": lambda frame: mixed(frame).set_index(["ref", "amount", "at"]),
+    "an index that counts otherwise": lambda frame: mixed(frame).set_index(np.arange(ROWS) % 7),
+    "numbers as names": lambda frame: mixed(frame).rename(columns={"unused": 3}),
+    "Int128": lambda frame: polars.from_pandas(frame).with_columns(ref=polars.lit(1, polars.Int128)),
+    "objects": lambda frame: polars.from_pandas(frame).with_columns(
+        polars.Series("ref", [object()] * ROWS, dtype=polars.Object)
+    ),
+    "a dict": lambda frame: dict(frame) | {"ref": np.zeros((2, 2)), "text": "abc"},
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_column_that_the_schema_does_not_name_is_not_looked_at(folder, name):
+    expected = releases(mirrormesh.run(mesh(folder, BY_TIME)))
+    records = {node: UNREAD[name](pandas.DataFrame(columns(node))) for node in ("north", "south")}
+    assert releases(mirrormesh.run(mesh(folder, BY_TIME), records=records)) == expected
+
+
+NO_VALUES = {
+    "mixed types": (
+        pandas,
+        [1, "A2"],
+        r"\['amount'\]: this column of DataFrame is none .*must be of one type",
+    ),
+    "bytes": (pandas, [b"1", b"2"], '"amount": not in the columns .* with single values, which is "unused"'),
+    "lists": (pandas, [[1], [2]], '"amount": not in the columns .* with single values, which is "unused"'),
+    "bytes of polars": (polars, [b"1", b"2"], '"amount": not in .* with single values, which is "unused"'),
+    "Int128": (
+        polars,
+        polars.Series([1, 2] * (ROWS // 2), dtype=polars.Int128),
+        r"\['amount'\]: this column",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_VALUES)
+def test_a_column_that_the_schema_names_and_holds_no_values_is_named(folder, name):
+    package, values, line = NO_VALUES[name]
+    rows = columns("north")
+    del rows["amount"]
+    amount = values * (ROWS // 2) if isinstance(values, list) else values
+    with pytest.raises((UsageError, mirrormesh.MeshFileError), match=line):
+        mirrormesh.run(mesh(folder), records={"north": package.DataFrame(rows | {"amount": amount})})
+
+
+def test_a_column_that_the_schema_names_and_stands_twice_is_named(folder):
+    frame = pandas.DataFrame(columns("north"))
+    twice = pandas.concat([frame, frame[["amount"]]], axis=1)
+    with pytest.raises(mirrormesh.MeshFileError, match='"amount": twice in the columns of the records'):
+        mirrormesh.run(mesh(folder), records={"north": twice})
 
 
 def test_a_column_that_is_missing_is_named_with_those_that_are_there(folder):
