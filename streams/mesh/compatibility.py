@@ -81,8 +81,11 @@ def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: Sch
     places = zip_longest(schema.recipe, shared.recipe)
     odd = next((place for place in places if place[0] != place[1]), None)
     if odd is not None:
-        actual, needed = map(_spelt, odd)
-        text = f"{actual} where mesh.features have {needed}: must make the same features, in their order"
+        actual, needed = _spelt(schema, odd[0]), _spelt(shared, odd[1])
+        place = _first_difference(*odd) if actual == needed else ""
+        text = (
+            f"{actual} where mesh.features have {needed}{place}: must make the same features, in their order"
+        )
         return [Problem(file, (*path, "features"), text)]
     for key in ("intercept", "norm"):
         value, needed_value = getattr(schema, key), getattr(shared, key)
@@ -92,15 +95,37 @@ def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: Sch
     return width_problems(file, path, mesh, schema.width)
 
 
-def _spelt(column: tuple[str, str, object, int] | None) -> str:
-    """Return how a column becomes features, as a mesh file has it."""
+_Recipe = tuple[str, str, object, int]
+"""How a column becomes features, as `SchemaSettings.recipe` has it."""
+
+
+def _spelt(schema: SchemaSettings, column: _Recipe | None) -> str:
+    """Return how a column becomes features, as a mesh file has it.
+
+    `missing` is told where it makes a feature more, and last, as a long setting is elided.
+    """
     if column is None:
         return "no column"
     name, word, setting, _ = column
     if isinstance(setting, tuple):
         setting = [int(x) if isinstance(x, float) and x.is_integer() else x for x in setting]
-    text = word if setting is True else f"{{{word}: {json.dumps(setting, ensure_ascii=False)}}}"
-    return elided(f"{name}: {text}")
+    missing = schema.features[name].missing
+    marked = missing is not None and schema.features[name].marks_missing
+    text = word if setting is True and not marked else f"{word}: {json.dumps(setting, ensure_ascii=False)}"
+    if missing is not None and marked:
+        return f"{elided(f'{name}: {{{text}')}, missing: {{as: {missing.as_}}}}}"
+    return elided(f"{name}: {text}" if setting is True else f"{name}: {{{text}}}")
+
+
+def _first_difference(actual: _Recipe | None, needed: _Recipe | None) -> str:
+    """Return where two long lists differ that are elided there."""
+    settings = [column[2] if column and isinstance(column[2], tuple) else () for column in (actual, needed)]
+    pairs = enumerate(zip_longest(*settings), 1)
+    number, pair = next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), (0, ()))
+    if not pair:
+        return ""
+    first, second = ("nothing" if x is None else elided(json.dumps(x, ensure_ascii=False)) for x in pair)
+    return f" (at place {number}: {first} where they have {second})"
 
 
 def label_problems(

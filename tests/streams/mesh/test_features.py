@@ -161,6 +161,39 @@ def test_a_nodes_own_schema_must_make_the_same_features(folder, change):
     assert len(error.value.lines) == 1
 
 
+MANY = json.dumps([f"{number:03}" for number in range(100)])
+MARKED = {
+    "bounds": ("bounds: [0, 90]", "indicator"),
+    "number": ("number: true", "indicator"),
+    "categories": ("categories: [de, fr]", "category"),
+    "a long list": (f"categories: {MANY}", "category"),
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_a_difference_in_what_missing_values_make_alone_is_told(folder, name):
+    settings, substitute = MARKED[name]
+    for file, missing in (("shared/schema.yaml", ""), ("own.yaml", f", missing: {{as: {substitute}}}")):
+        edited(folder, ("{bounds: [0, 90]}", f"{{{settings}{missing}}}"), name=file)
+    with pytest.raises(MeshFileError) as error:
+        load(folder / "mesh.yaml")
+    (line,) = error.value.lines
+    actual, needed = line.split(" where mesh.features have ")
+    assert actual.endswith(f", missing: {{as: {substitute}}}}}")
+    assert needed.startswith("age: ")
+    assert "missing" not in needed
+
+
+def test_a_difference_in_the_midst_of_a_long_list_is_told(folder):
+    edited(folder, ("{bounds: [0, 90]}", f"{{categories: {MANY}}}"), name="shared/schema.yaml")
+    edited(folder, ("{bounds: [0, 90]}", f"{{categories: {MANY}}}"), name="own.yaml")
+    edited(folder, ('"050"', '"x"'), name="own.yaml")
+    with pytest.raises(
+        MeshFileError, match=r'\(at place 51: "x" where they have "050"\): must make the same'
+    ):
+        load(folder / "mesh.yaml")
+
+
 def test_a_column_fewer_or_more_is_named(folder):
     edited(folder, ("  country: {categories: [de, fr]}\n", ""), name="own.yaml")
     with pytest.raises(MeshFileError, match=r"features: no column where mesh.features have country: "):
