@@ -55,6 +55,8 @@ _HEAD = 1 << 16
 
 def sample_of_file(path: str, records: int) -> SchemaSample:
     """Return the first records of a file. Raises UsageError if none can be read, or they need no schema."""
+    if path == "-":
+        raise UsageError("-: is standard input, which can be read once alone: must be the path of a file")
     try:
         with closing(opened(path)) as file:
             head = file.read(_HEAD)

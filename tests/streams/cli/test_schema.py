@@ -189,6 +189,10 @@ REFUSED = {
     "both": (["rows.csv", "--topic", "t", "--servers", "a:1"], "must have either FILE, or --topic"),
     "a topic without a broker": (["--topic", "t"], "must have either FILE, or --topic and --servers"),
     "no file": (["none.csv"], "none.csv: cannot be read: No such file"),
+    "standard input": (
+        ["-"],
+        "-: is standard input, which can be read once alone: must be the path of a file",
+    ),
     "a folder": (["."], "cannot be read: Is a directory"),
     "an empty one": (["empty"], "empty: "),
     "a list": (["list.json"], "list.json: holds a JSON list: must have one JSON object a line"),
