@@ -8,7 +8,6 @@ from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from nodes.machine.slots import TimeSlots
 from streams.bus.bus import BusError, Denied, Unreachable
@@ -29,7 +28,7 @@ from streams.records.detection import proposal
 from streams.records.faults import Fault, FaultCounts, NotARecord, some_of
 from streams.records.messages import Messages
 from streams.records.notation import FILE
-from streams.records.record import WholeMessage
+from streams.records.record import WholeMessage, as_bytes, message_headers
 from streams.records.shared_records import shared_records
 from streams.records.sources import message_decoder, opened_records
 from streams.records.sparse import LibsvmDecoder, record_of
@@ -341,23 +340,25 @@ def message_lines(
     """Add the lines on a topic's first messages."""
     if settings.registry is not None:
         lines.looked_at.append(f"{settings.topic}: its messages are Avro, and were not read")
+        lines.odd += _keyless(file, name, settings, first)
+        keys = [as_bytes(message.key()) for message in first.messages if message.value()]
+        lines.looked_at += _shared(settings, keys, f"the first {len(keys):,} messages with a value")
         return
     place, messages = ("nodes", name, "source"), Messages(settings)
     values = [
-        WholeMessage.of(_bytes(message.value()), _bytes(message.key()), _headers(message.headers()))
+        WholeMessage.of(as_bytes(message.value()), as_bytes(message.key()), message_headers(message))
         for message in first.messages
     ]
     lines.wrong += _unknown_fields(file, name, settings, messages, values)
     decoder, counts = message_decoder(file, settings, place), FaultCounts()
-    reasons, keys = Counter[NotARecord](), Counter[bytes]()
+    reasons, keys = Counter[NotARecord](), list[bytes | None]()
     for value in values:
         reason = decoder.no_record(value)
         if reason is not None:
             reasons[reason] += 1
             continue
         counts.add(decoder.fault(value) if decoder.decode(value) is None else _untimed(file, decoder, value))
-        if value.key is not None:
-            keys[value.key] += 1
+        keys.append(value.key)
     parts = f"{first.partitions:,} partition{'' if first.partitions == 1 else 's'}"
     lines.looked_at.append(f"{settings.topic}: {parts}; {_held(len(values), counts.records, reasons)}")
     records = f"the first {counts.records:,} record{'' if counts.records == 1 else 's'}"
@@ -367,12 +368,16 @@ def message_lines(
         are = "is" if counts.malformed == 1 else "are"
         lines.odd.append(f"{'.'.join(place)}: {counts.malformed:,} of {records} {are} malformed: {counts}")
     lines.odd += _keyless(file, name, settings, first)
-    shared, largest = sum(count for count in keys.values() if count > 1), max(keys.values(), default=0)
+    lines.looked_at += _shared(settings, keys, records)
+
+
+def _shared(settings: TopicSettings, keys: Sequence[bytes | None], records: str) -> Iterator[str]:
+    """Yield a line if keys of records are equal; `records`: what was looked at, in words."""
+    counts = Counter(key for key in keys if key is not None)
+    shared, largest = sum(count for count in counts.values() if count > 1), max(counts.values(), default=0)
     if shared:
         cost = f"up to {largest:,} a key: what is in {largest:,} records is protected at {largest:,} epsilon"
-        lines.looked_at.append(
-            f"{settings.topic}: {shared:,} of {records} share their key with another, {cost}"
-        )
+        yield f"{settings.topic}: {shared:,} of {records} share their key with another, {cost}"
 
 
 def _unknown_fields(
@@ -414,13 +419,3 @@ def _held(messages: int, records: int, reasons: Mapping[NotARecord, int]) -> str
         return "no message yet"
     excluded = [f"{count:,} {reason.value}" for reason, count in reasons.items()]
     return ", ".join([f"of the first {messages:,} messages {records:,} hold a record", *excluded])
-
-
-def _bytes(content: str | bytes | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content
-
-
-def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
-    """Return a message's headers, which the client has as a list or a mapping, or not at all."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    return [(str(name), _bytes(content)) for name, content in pairs]

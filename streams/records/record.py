@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from nodes.values import FloatArray, IntArray
 from streams.mesh.settings.files import LONGEST_LINE
@@ -30,13 +30,29 @@ class WholeMessage(bytes):
     headers: Mapping[str, bytes | None]
 
     @classmethod
-    def of(
-        cls, value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, bytes | None]]
-    ) -> "WholeMessage":
+    def of(cls, value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> Self:
         """Return the message; one without a value is empty."""
         message = cls(value or b"")
         message.key, message.headers = key, dict(headers)
         return message
+
+
+def message_headers(message: Any) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a client's message; none if a name is no text, which no client could write again.
+
+    The client has them as a list or a mapping, or not at all.
+    """
+    try:
+        headers = message.headers()
+    except UnicodeDecodeError:
+        return []
+    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return [(str(name), as_bytes(content)) for name, content in pairs]
+
+
+def as_bytes(content: str | bytes | None) -> bytes | None:
+    """Return a text in UTF-8, and all else as it is."""
+    return content.encode() if isinstance(content, str) else content
 
 
 def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:

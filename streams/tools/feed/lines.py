@@ -33,7 +33,7 @@ from streams.mesh.settings.parties import feeder_user
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault
-from streams.records.record import CHUNK, RawRecord, moved
+from streams.records.record import CHUNK, RawRecord, message_headers, moved
 from streams.records.sources import Source, check_source, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
@@ -407,7 +407,7 @@ def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, byt
     if first == end:
         raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
     last = _last(broker, topic, end - 1)
-    headers = {} if last is None else dict(last.headers() or [])  # a message without a value is false
+    headers = {} if last is None else dict(message_headers(last))  # a message without a value is false
     line, mark = headers.get(LINE), headers.get(MARK)
     if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
         raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
 from confluent_kafka import (
@@ -33,7 +33,7 @@ from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer
 from streams.bus.errors import Cure, bus_error, cure
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import Fault
-from streams.records.record import WholeMessage
+from streams.records.record import WholeMessage, message_headers
 from streams.runtime.process import Stop
 from streams.tools.score.scorer import Models, Scorer
 
@@ -41,7 +41,7 @@ BY_KEY: Final = -1
 """Any partition, by the message's key."""
 Place = tuple[str, int]
 """A topic and a partition of it."""
-Headers = list[tuple[str, str | bytes | None]]
+Headers = list[tuple[str, bytes | None]]
 BATCH: Final = 5_000
 """The most messages of a transaction."""
 WAIT: Final = 0.2
@@ -53,9 +53,6 @@ _LETTER = 2**19
 """A longer value is in no dead letter, and longer keys and headers in nothing that is written: a topic takes
 1 MiB by default, and would refuse the message again after each restart."""
 TOO_LONG = Fault(None, "its key and headers are too long to be written again")
-
-
-_Bytes = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +173,7 @@ class ScoreProcessor:
         values: list[bytes | None] = [message.value() for message in batch]
         if self._scorer.whole:
             values = [
-                value
-                if value is None
-                else WholeMessage.of(value, message.key(), cast("_Bytes", _headers(message)))
+                value if value is None else WholeMessage.of(value, message.key(), message_headers(message))
                 for value, message in zip(values, batch, strict=True)
             ]
         outcomes = [
@@ -218,7 +213,7 @@ class ScoreProcessor:
                 self._send(self._route.dead_letters, message, *_letter(message, outcome))
             elif outcome is not None:
                 partition = message.partition() if self._same_partitions else BY_KEY
-                self._send(self._route.output, message, outcome, _headers(message), partition)
+                self._send(self._route.output, message, outcome, message_headers(message), partition)
         self._retried(self._flush)
 
     def _flush(self) -> None:
@@ -246,7 +241,7 @@ class ScoreProcessor:
                     partition,
                     self._delivered,
                     timestamp=time_of,
-                    headers=headers,
+                    headers=[*headers],
                 )
             except BufferError:  # large letters fill it
                 self._producer.poll(WAIT)
@@ -337,18 +332,10 @@ def _positions(batch: Iterable[Any]) -> list[TopicPartition]:
     return [TopicPartition(*place, position) for place, position in behind.items()]
 
 
-def _headers(message: Any) -> Headers:
-    """Return a message's headers; none if a name is no text, which no client could write again."""
-    try:
-        return list(message.headers() or ())
-    except UnicodeDecodeError:
-        return []
-
-
 def _is_too_long(message: Any) -> bool:
     """Return whether a message's key and headers are too long to be written again."""
     length = len(message.key() or b"")
-    for name, content in _headers(message):
+    for name, content in message_headers(message):
         length += len(name) + len(content or b"")
     return length > _LETTER
 
@@ -362,7 +349,7 @@ def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
         "partition": str(message.partition()),
         "offset": str(message.offset()),
     }
-    own_headers = [] if _is_too_long(message) else _headers(message)
+    own_headers = [] if _is_too_long(message) else message_headers(message)
     headers = [*own_headers, *((f"mirrormesh-{name}", text.encode()) for name, text in reasons.items())]
     return (value if value is None or len(value) <= _LETTER else None), headers
 

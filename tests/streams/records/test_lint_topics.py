@@ -122,6 +122,27 @@ def test_messages_without_a_key(tmp_path, shared, source, partitions, warned):
     )
 
 
+AVRO = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+
+
+def test_of_avro_messages_the_keys_are_looked_at(tmp_path):
+    messages = [Message(b"\0\0\0\0\7?", key) for key in (b"k", b"k", b"l", None)]
+    lines = looked_at(mesh(tmp_path, AVRO), [*messages, Message(None, b"k")])
+    unread, shared = lines.looked_at
+    assert unread == "payments: its messages are Avro, and were not read"
+    assert shared.startswith("payments: 2 of the first 4 messages with a value share their key with another")
+    assert "source.topic: 1 of the first 5 messages has no key, so that producers" in lines.odd[0]
+
+
+def test_headers_of_a_name_that_is_no_text_are_none(tmp_path):
+    class Odd(Message):
+        def headers(self):
+            return b"\xff".decode()
+
+    lines = looked_at(mesh(tmp_path, ENVELOPE), [Odd(record()), Message(record(), more=[("h", b"x")])])
+    assert "of the first 2 messages 2 hold a record" in lines.looked_at[0]
+
+
 def test_columns_in_headers_and_keys_and_conditions_on_headers_are_read(tmp_path):
     features = {"amount": {"bounds": [0, 99999], "from": {"header": "sum"}}}
     schema = SCHEMA | {"features": features, "label": {"column": "z", "from": {"key": "."}}}
