@@ -4,14 +4,19 @@ A registry is away that answers nothing, or as one that is broken: that passes. 
 nowhere, as it may repeat what it was asked for.
 """
 
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 from streams.bus.bus import Denied, Unreachable
 from streams.bus.connection import shown
 from streams.mesh.settings.brokers import RegistrySettings
 
-PATIENCE = 5.0
-"""Seconds in which a registry answers, or is away."""
+T = TypeVar("T")
+PATIENCE = 1.0
+"""Seconds in which a registry has answered, a look as well as a schema with all that it refers to."""
 _REFUSED = frozenset({401, 403})
 _PASSING = frozenset({401, 408, 425, 429})
 """What an id is not to blame for, below 500."""
@@ -46,7 +51,8 @@ class SchemaRegistry:
     def __init__(self, settings: RegistrySettings) -> None:
         from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 # an extra
 
-        configuration: dict[str, Any] = {"url": settings.url, "timeout": PATIENCE, "max.retries": 0}
+        timeout = PATIENCE / len(settings.url.split(","))  # one address that hangs leaves time for the next
+        configuration: dict[str, Any] = {"url": settings.url, "timeout": timeout, "max.retries": 0}
         if settings.username is not None:
             configuration["basic.auth.user.info"] = f"{settings.username}:{shown(settings.password)}"
         if settings.ca is not None:
@@ -60,7 +66,7 @@ class SchemaRegistry:
     def look(self) -> None:
         """Ask for what depends on no schema. Raises Unreachable while it is away, Denied if it refuses."""
         try:
-            self._client.get_schema_types()
+            _in_time(self._client.get_schema_types)
         except Exception as error:  # noqa: BLE001 # its client's, and those of the client's own client
             status = _status(error)
             if status in _REFUSED:
@@ -72,26 +78,31 @@ class SchemaRegistry:
     def schema(self, number: int) -> Definition | None:
         """Return the schema of an id; None if the registry denies it. Raises Unreachable."""
         try:
-            schema = self._client.get_schema(number)
-            references = dict[tuple[str, int], str]()
-            self._refer(schema, references)
-            return Definition(
-                schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.values())
-            )
+            return _in_time(lambda: self._definition(number))
         except Exception as error:  # noqa: BLE001 # as above
             status = _status(error)
             if status is not None and 400 <= status < 500 and status not in _PASSING:
                 return None
             raise self._away(error) from None
 
-    def _refer(self, schema: Any, references: dict[tuple[str, int], str]) -> None:
-        """Put the schemas that one refers to into `references`, each behind those that it needs itself."""
+    def _definition(self, number: int) -> Definition:
+        schema, references = self._client.get_schema(number), dict[tuple[str, int], str]()
+        self._refer(schema, references, time.monotonic() + PATIENCE)
+        return Definition(schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.values()))
+
+    def _refer(self, schema: Any, references: dict[tuple[str, int], str], until: float) -> None:
+        """Put the schemas that one refers to into `references`, each behind those that it needs itself.
+
+        Raises TimeoutError then, when nobody waits any more.
+        """
         for reference in schema.references or ():
             place = reference.subject, reference.version
+            if time.monotonic() > until:
+                raise TimeoutError
             if place not in references and len(references) < _MOST_REFERENCES:
                 references[place] = ""  # it may refer to itself
                 further = self._client.get_version(*place).schema
-                self._refer(further, references)
+                self._refer(further, references, until)
                 del references[place]
                 references[place] = further.schema_str or ""
 
@@ -99,6 +110,23 @@ class SchemaRegistry:
         status = _status(error)
         cause = type(error).__name__ if status is None else f"HTTP {status}"
         return Unreachable(f"{self._url}: the schema registry is away ({cause})")
+
+
+def _in_time(ask: Callable[[], T]) -> T:
+    """Return what a request returns, or raise what it raises; TimeoutError after `PATIENCE` seconds.
+
+    The client's own time-out is that of each wait for bytes, so one that drips would never be over.
+    """
+    answer = Future[T]()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 # it is raised where the answer is waited for
+            answer.set_exception(error)
+
+    Thread(target=work, name="schema-registry-request", daemon=True).start()
+    return answer.result(PATIENCE)
 
 
 def _status(error: Exception) -> int | None:

@@ -21,6 +21,7 @@ from streams.mesh.settings.files import SMALL
 from streams.records.decoder import Columns, columns_of
 from streams.records.faults import Fault
 from streams.records.notation import JSON
+from streams.records.record import WholeMessage
 
 FRAME = 5
 """The bytes of a registry's frame: 0, and a schema's id."""
@@ -291,6 +292,12 @@ def _read(value: Any, path: Path, readings: Mapping[type, Reading]) -> Any:
     return value
 
 
+class Schemaless(WholeMessage):
+    """A message, or a key, whose schema was not known when it arrived; `reason`: why."""
+
+    reason: str
+
+
 class Schemas:
     """The schemas of a registry by their ids, as far as they are known here. `clock` is monotonic."""
 
@@ -328,12 +335,34 @@ class Schemas:
             del self._refused[next(iter(self._refused))]  # what is not known is unreadable too
         self._refused[number] = reason, self._clock() + REMEMBERED
 
+    def settled(self, message: bytes) -> bytes:
+        """Return a message that stays unreadable, as its key does, if its schema is not known now."""
+        if isinstance(message, WholeMessage) and message.key is not None:
+            key = self._kept(message.key)
+            if key is not message.key:
+                message = WholeMessage.of(message, key, message.headers.items())
+        return self._kept(message)
+
+    def _kept(self, message: bytes) -> bytes:
+        if not is_framed(message) or _id(message) in self._known:  # which it stays
+            return message
+        if isinstance(message, WholeMessage):
+            unreadable = Schemaless.of(message, message.key, message.headers.items())
+        else:
+            unreadable = Schemaless.of(message, None, ())
+        unreadable.reason = str(self.fault(message))
+        return unreadable
+
     def schema_of(self, message: bytes) -> WriterSchema | None:
         """Return the schema of a message; None if it is not known."""
+        if isinstance(message, Schemaless):
+            return None
         return self._known.get(_id(message)) if is_framed(message) else None
 
     def fault(self, message: bytes) -> Fault:
         """Return why a message has no schema."""
+        if isinstance(message, Schemaless):
+            return Fault(None, message.reason)
         if not is_framed(message):
             return Fault(None, UNFRAMED)
         return Fault(None, self._refused.get(_id(message), ("of a schema that is not known", 0.0))[0])

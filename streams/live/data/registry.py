@@ -2,8 +2,8 @@
 
 While the registry is away the node takes in no records, whichever schemas they name: a look once a second,
 which names no schema, decides that alone. So one record's id can hold up no other record, but for the time of
-one request, or of a few looks where the registry answers them and fails on the id: then the id's records are
-unreadable for now.
+one request, and of one look where that fails: if the registry answers the look, the id's records are
+unreadable for now. Neither closes a slot: the time-outs of slots stand still while records are held up.
 """
 
 import asyncio
@@ -22,8 +22,6 @@ from streams.records.record import Decoder
 
 EVERY = 1.0
 """Seconds between two looks."""
-TRIES = 3
-"""Requests for an id that fail, with a look between two of them that does not."""
 NOT_GIVEN = "of a schema that the registry does not give"
 
 
@@ -43,9 +41,11 @@ class RegistryWatch:
     def __init__(self, registry: SchemaRegistry, schemas: Schemas, log: logging.Logger) -> None:
         self._registry, self._schemas, self._log = registry, schemas, log
         self._woken, self._stopped = Condition(), Event()
-        self._wanted: dict[int, int] = {}  # ids, with their failures
-        self._failed = set[int]()  # since the last look
+        self._wanted = dict[int, None]()  # ids, in order
         self._changed: Callable[[], None] = lambda: None
+        self._due = 0.0
+        self._waiting, self._flowing = 0, asyncio.Event()
+        self._pause: tuple[float | None, float] = None, 0.0  # since when, and for how long before that
         self.answers = True
         """Whether the registry answered the last look."""
 
@@ -56,10 +56,15 @@ class RegistryWatch:
     def start(self) -> None:
         """Begin to look; call it in the loop that waits with `ready`."""
         loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+        self._mark()
+
+        def mark() -> None:
+            self._mark()
+            self._event.set()
 
         def changed() -> None:
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._event.set)
+                loop.call_soon_threadsafe(mark)
 
         self._changed = changed
         Thread(target=self._work, name="schema-registry", daemon=True).start()
@@ -73,30 +78,59 @@ class RegistryWatch:
     async def ready(self, messages: Iterable[bytes], is_over: Callable[[], bool]) -> None:
         """Wait until the registry answers and all schemas that messages name are known, or all is over."""
         numbers = self._schemas.unknown(messages)
-        while not is_over():
-            self._event.clear()
-            numbers = {number for number in numbers if self._schemas.is_unknown(number)}
-            if self.answers and not numbers:
-                return
-            with self._woken:
-                self._wanted |= {number: 0 for number in numbers if number not in self._wanted}
-                self._woken.notify()
-            await self._event.wait()
+        self._waiting += 1
+        try:
+            while not is_over():
+                self._event.clear()
+                numbers = {number for number in numbers if self._schemas.is_unknown(number)}
+                if self.answers and not numbers:
+                    return
+                self._mark()
+                with self._woken:
+                    self._wanted |= dict.fromkeys(numbers)
+                    self._woken.notify()
+                await self._event.wait()
+        finally:
+            self._waiting -= 1
+            self._mark()
+
+    def settled(self, message: bytes) -> bytes:
+        """Return a message that is ready as it is kept: readable or not, whatever is learnt later."""
+        return self._schemas.settled(message)
+
+    @property
+    def flows(self) -> bool:
+        """Whether no records are held up."""
+        return self._flowing.is_set()
+
+    async def flowing(self) -> None:
+        """Wait until no records are held up."""
+        await self._flowing.wait()
+
+    def clock(self) -> float:
+        """Return seconds that stand still while records are held up. From any thread."""
+        since, before = self._pause
+        return (time.monotonic() if since is None else since) - before
+
+    def _mark(self) -> None:
+        """Let the clock go on or stand still; call it in the loop."""
+        flows, (since, before) = self.answers and not self._waiting, self._pause
+        if flows and since is not None:
+            self._pause = None, before + time.monotonic() - since
+        elif not flows and since is None:
+            self._pause = time.monotonic(), before
+        (self._flowing.set if flows else self._flowing.clear)()
 
     def _work(self) -> None:
-        due = 0.0
         try:
             while not self._stopped.is_set():
-                if time.monotonic() >= due:
+                if time.monotonic() >= self._due:
                     self._look()
-                    due = time.monotonic() + EVERY
                 if self.answers:
-                    self._ask(due)
+                    self._ask()
                 self._changed()
                 with self._woken:
-                    if not self._stopped.is_set() and not (
-                        self.answers and self._wanted.keys() - self._failed
-                    ):
+                    if not self._stopped.is_set() and not (self.answers and self._wanted):
                         self._woken.wait(EVERY)
         finally:
             self._registry.close()
@@ -118,27 +152,27 @@ class RegistryWatch:
             if not self.answers:
                 self._log.info("the schema registry answers again")
             self.answers = True
-        self._failed.clear()
+        self._due = time.monotonic() + EVERY
 
     def _away(self, error: BusError) -> None:
         if self.answers:
             self._log.warning("%s: no records are taken in until it answers", error)
         self.answers = False
 
-    def _ask(self, until: float) -> None:
-        """Ask for what is wanted, until then; for an id that fails again once a look has succeeded."""
+    def _ask(self) -> None:
+        """Ask for what is wanted, until a look is due; one that fails is refused if a look succeeds."""
         with self._woken:
-            numbers = [number for number in self._wanted if number not in self._failed]
+            numbers = list(self._wanted)
         for number in numbers:
-            if time.monotonic() >= until:  # no number of ids puts off a look
+            if self._stopped.is_set() or time.monotonic() >= self._due:  # no number of ids puts off a look
                 return
             try:
                 self._schemas.learn(number, self._registry.schema(number))
             except BusError:
-                self._failed.add(number)
-                self._wanted[number] += 1
-                if self._wanted[number] < TRIES:
-                    continue
+                self._look()
+                if not self.answers:  # the id is not to blame: it is asked for again
+                    return
                 self._schemas.refuse(number, NOT_GIVEN)
             with self._woken:
                 del self._wanted[number]
+            self._changed()  # later ids may take longer than this one is denied

@@ -57,7 +57,15 @@ class DataStream:
         self.send_letter: Callable[[Letter], bool] = lambda _: False
         """Sends a letter to the owner; until the topic is read there is none."""
         self._collector = SlotCollector(
-            slots, decoder, timeout, self._hand_on, self._make_room, late, self._count_faults, placed
+            slots,
+            decoder,
+            timeout,
+            self._hand_on,
+            self._make_room,
+            late,
+            self._count_faults,
+            placed,
+            clock=time.monotonic if registry is None else registry.clock,
         )
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,6 +109,7 @@ class DataStream:
         """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
         if self._registry is not None:
             await self._registry.ready(self._framed(arrivals), lambda: self.over)
+            arrivals = [arrival._replace(value=self._registry.settled(arrival.value)) for arrival in arrivals]
         place = 0
         while place < len(arrivals) and not self.over:
             try:
@@ -122,10 +131,13 @@ class DataStream:
         return messages + keys if self._keys else messages
 
     async def expire(self) -> None:
-        """Close slots empty whose time-out is over."""
+        """Close slots empty whose time-out is over. It stands still while a registry holds records up."""
         while not self.over:
+            if self._registry is not None:
+                await self._registry.flowing()
             await asyncio.sleep(self._collector.left)
-            self._collector.expire()
+            if self._registry is None or self._registry.flows:
+                self._collector.expire()
         await asyncio.Event().wait()
 
     def awaits_ends(self, now: float) -> bool:

@@ -195,7 +195,8 @@ class CountSlotsSettings(Settings):
     size: Count = 1
     """h, the number of records of a slot."""
     timeout: Seconds = 10.0
-    """Seconds after which a slot that lacks records is closed empty; its records wait. `none`: never."""
+    """Seconds after which a slot that lacks records is closed empty; its records wait. `none`: never. Time in
+    which a schema registry is asked, or is away, does not count."""
 
 
 def _moment(value: object) -> object:

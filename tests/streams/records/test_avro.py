@@ -352,6 +352,23 @@ def test_what_the_registry_denies_is_asked_for_again_after_a_while_alone():
     assert schemas.schema_of(GOOD) is not None
 
 
+def test_a_message_and_its_key_stay_unreadable_that_arrive_before_their_schemas():
+    schemas, other = Schemas([]), b"\0\0\0\0\1x"
+    schemas.learn(ID, definition(FLAT))
+    whole = WholeMessage.of(GOOD, other, [("h", b"v")])
+    assert schemas.settled(GOOD) is GOOD
+    assert schemas.settled(b"{}") == b"{}"
+    early, message = schemas.settled(other), schemas.settled(whole)
+    assert (early, message, message.key, message.headers) == (other, GOOD, other, {"h": b"v"})
+    schemas.learn(1, definition(FLAT))
+    assert schemas.schema_of(other) is not None
+    assert [schemas.schema_of(value) for value in (early, message.key)] == [None, None]
+    assert schemas.schema_of(message) is not None
+    assert str(schemas.fault(early)) == "of a schema that is not known"
+    early = Schemas([]).settled(whole)
+    assert (early, early.key, early.headers) == (GOOD, other, {"h": b"v"})
+
+
 def test_any_number_of_ids_that_are_denied_take_some_room_alone():
     schemas = Schemas([])
     for number in range(30_000):

@@ -25,7 +25,8 @@ _PATIENCE = 300.0
 class StubRegistry(ThreadingHTTPServer):
     """A registry in this process, with `schemas` by their ids; `answer` may say otherwise.
 
-    `answer(path)`: a status to answer with in place of what is asked for; None: what is asked for.
+    `answer(path)`: a status to answer with in place of what is asked for; None: what is asked for. `pace`:
+    seconds between two bytes of an answer.
     """
 
     daemon_threads = True
@@ -33,7 +34,7 @@ class StubRegistry(ThreadingHTTPServer):
     def __init__(self, port=0, user=None):
         super().__init__(("127.0.0.1", port), _Handler)
         self.schemas, self.asked, self.user = {}, [], user
-        self.answer = lambda path: None
+        self.answer, self.pace = lambda path: None, 0.0
         Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -72,7 +73,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        for place in range(len(text)) if server.pace else ():
+            self.wfile.write(text[place : place + 1])
+            time.sleep(server.pace)
+        if not server.pace:
+            self.wfile.write(text)
 
     def _status(self):
         user = self.server.user

@@ -6,7 +6,9 @@ import logging
 import re
 import struct
 import time
-from itertools import pairwise
+from threading import Event
+from threading import enumerate as enumerate_threads
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +22,7 @@ from streams.live.data.registry import registry_watch
 from streams.live.data.stream import DataStream
 from streams.mesh.settings.brokers import RegistrySettings
 from streams.mesh.settings.node import TopicSettings
+from streams.records import avro
 from streams.records.decoder import SchemaDecoder
 from streams.records.messages import Messages
 from streams.records.record import WholeMessage
@@ -64,14 +67,14 @@ def framed(number, x):
 
 
 class Reading:
-    """A node's stream of records by a registry, one a slot."""
+    """A node's stream of records by a registry, one a slot or more."""
 
-    def __init__(self, source):
+    def __init__(self, source, size=1, timeout=None):
         self.decoder = SchemaDecoder(source.record, Messages(source))
         self.watch = registry_watch(source, self.decoder, LOG)
         topics = DataTopics("m", "a")
-        slots = lambda: CountSlots(1)  # noqa: E731
-        self.stream = DataStream(topics, "r", slots, self.decoder, None, None, source, self.watch)
+        slots = lambda: CountSlots(size)  # noqa: E731
+        self.stream = DataStream(topics, "r", slots, self.decoder, timeout, None, source, self.watch)
         self.closed = asyncio.Queue()
         self.stream.begin((), self.closed.put_nowait, lambda: None).begin({0: (0, 10**6)})
         self.stream.open_slot(OpenSlot(1, ()))
@@ -186,19 +189,80 @@ def test_a_registry_that_is_gone_is_waited_for(registry):
     reading(work)
 
 
-def test_an_id_at_which_the_registry_fails_holds_up_the_others_for_a_few_looks_alone(registry):
+def test_an_id_at_which_the_registry_fails_is_asked_for_once_and_denied_after_one_look(registry):
     registry.answer = lambda path: 500 if path.endswith("/8") else None
 
     async def work(new):
         node = new(settings(registry.url))
         node.take(framed(8, 5.0), framed(7, 2.0))
         assert [await node.slot(), await node.slot()] == [UNREADABLE, [2.0]]
-        first, *later = [k for k, path in enumerate(registry.asked) if path.endswith("/8")]
-        assert len(later) == watching.TRIES - 1
-        for before, after in pairwise([first, *later]):
-            assert any(path.endswith("/types") for path in registry.asked[before:after])
+        node.take(framed(8, 5.0), framed(7, 3.0))
+        assert [await node.slot(), await node.slot()] == [UNREADABLE, [3.0]]
+        assert registry.numbers.count(8) == 1
+        place = next(k for k, path in enumerate(registry.asked) if path.endswith("/8"))
+        assert any(path.endswith("/types") for path in registry.asked[place:])
         assert str(node.decoder.fault(framed(8, 0.0))) == "of a schema that the registry does not give"
         assert node.watch.answers
+        return node
+
+    reading(work)
+
+
+def test_an_id_at_which_the_registry_hangs_closes_no_slot_empty(registry):
+    """The time-out of the slot is over long before the request is."""
+    release = Event()
+    registry.answer = lambda path: release.wait() and None if path.endswith("/8") else None
+
+    async def work(new):
+        node = new(settings(registry.url), timeout=0.2)
+        task = asyncio.ensure_future(node.stream.expire())
+        node.take(framed(8, 5.0), framed(7, 2.0), framed(7, 3.0))
+        assert [await node.slot() for _ in range(3)] == [UNREADABLE, [2.0], [3.0]]
+        assert registry.numbers.count(8) == 1
+        assert node.watch.answers
+        assert await node.slot() == []  # nothing is asked for any more
+        task.cancel()
+        return node
+
+    try:
+        reading(work)
+    finally:
+        release.set()
+
+
+def test_while_the_registry_is_away_no_slot_closes_empty(registry):
+    async def work(new):
+        node = new(settings(registry.url), timeout=0.1)
+        task = asyncio.ensure_future(node.stream.expire())
+        registry.answer = lambda path: 503
+        await until(lambda: not node.watch.flows)
+        while not node.closed.empty():
+            await node.slot()
+        looks, start = registry.looks(), time.monotonic()
+        await until(lambda: registry.looks() > looks + 5 and time.monotonic() > start + 0.5)
+        assert node.closed.empty()
+        registry.answer = lambda path: None
+        assert await node.slot() == []
+        task.cancel()
+        return node
+
+    reading(work)
+
+
+@pytest.mark.parametrize("later", [7, 8])
+def test_a_record_is_readable_or_not_as_it_arrives(registry, monkeypatch, later):
+    """The id of a later record teaches the schema of an earlier one in an open slot, or does not."""
+    monkeypatch.setattr(avro, "REMEMBERED", 0.5)
+
+    async def work(new):
+        node = new(settings(registry.url), size=2)
+        await node.take(framed(8, 5.0))
+        await until(lambda: node.decoder.schemas.is_unknown(8))
+        registry.schemas[8] = FLAT
+        node.take(framed(later, 6.0))
+        assert await node.slot() == [*UNREADABLE, 6.0]
+        node.take(framed(8, 7.0), framed(8, 8.0))
+        assert await node.slot() == [7.0, 8.0]
         return node
 
     reading(work)
@@ -286,5 +350,33 @@ def test_several_addresses_of_one_registry(registry):
 def test_a_registry_that_does_not_answer_in_time_is_away(registry, monkeypatch):
     monkeypatch.setattr("streams.bus.registry.PATIENCE", 0.2)
     registry.answer = lambda path: time.sleep(1.0)
-    with pytest.raises(Unreachable, match=r"is away \(ReadTimeout\)"):
+    with pytest.raises(Unreachable, match=r"is away \((ReadTimeout|TimeoutError)\)"):
         client(registry.url).look()
+
+
+def test_a_registry_that_drips_is_not_waited_for(registry, monkeypatch):
+    """Each byte comes in time, and the last one does not."""
+    monkeypatch.setattr("streams.bus.registry.PATIENCE", 0.4)
+    registry.pace = 0.1
+    with pytest.raises(Unreachable):
+        client(registry.url).schema(7)
+
+
+def test_a_schema_s_references_are_no_longer_asked_for_than_they_are_waited_for(monkeypatch):
+    monkeypatch.setattr("streams.bus.registry.PATIENCE", 0.2)
+    asked, bare = [], SimpleNamespace(references=None, schema_str="1")
+    references = [SimpleNamespace(subject=f"s{k}", version=1) for k in range(100)]
+
+    def get_version(*place):
+        asked.append(place)
+        time.sleep(0.05)
+        return SimpleNamespace(schema=bare)
+
+    slow = client("http://127.0.0.1:9")
+    whole = SimpleNamespace(references=references, schema_str="2", schema_type=None)
+    slow._client = SimpleNamespace(get_schema=lambda _: whole, get_version=get_version)
+    threads = set(enumerate_threads())
+    with pytest.raises(Unreachable):
+        slow.schema(7)
+    run(until(lambda: threads.issuperset(enumerate_threads())))
+    assert len(asked) < len(references)
