@@ -17,18 +17,18 @@ import numpy as np
 
 from nodes.values import FloatArray
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, Words, word
-from streams.records.notation import FILE, Notation, is_empty, is_missing, is_missing_label
+from streams.records.notation import FILE, NO_WORDS, Lookup, Notation, is_empty, is_missing, is_missing_label
 from streams.records.times import Moment, TimeKeys, moments
 
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""
-Absent = frozenset[str] | None
+Absent = Lookup | None
 """The words that stand for a missing value; None: those that usually do, where it has a meaning."""
 
 
-def absent_words(texts: Words | None) -> Absent:
+def absent_words(texts: Words | None, notation: Notation) -> Absent:
     """Return the words of a list in the settings."""
-    return None if texts is None else frozenset(texts)
+    return None if texts is None else Lookup(texts, notation)
 
 
 def cell(
@@ -43,19 +43,21 @@ def cell(
     `timestamp`: how times are read, if this is their column. `absent`: the schema's `missing`.
     """
     features_of = _value(name, settings, notation, timestamp)
-    test = missing_test(settings, absent)
+    test = missing_test(settings, notation, absent)
     if test is None:
         return features_of
     return partial(_or_missing, test, _missing_row(name, settings, features_of), _tail(settings), features_of)
 
 
-def missing_test(settings: ColumnSettings, absent: Absent) -> Callable[[object], bool] | None:
+def missing_test(
+    settings: ColumnSettings, notation: Notation, absent: Absent
+) -> Callable[[object], bool] | None:
     """Return the function that tells whether a value is missing; None where that is nothing of its own."""
     if settings.missing is None and absent is None:
         return None
     if settings.missing is not None and settings.missing.texts is not None:
-        absent = absent_words(settings.missing.texts)
-    return partial(is_missing, absent, frozenset(settings.categories or ()))
+        absent = absent_words(settings.missing.texts, notation)
+    return partial(is_missing, absent, Lookup(settings.categories or (), notation))
 
 
 def _missing_row(name: str, settings: ColumnSettings, features_of: Cell) -> list[float] | None:
@@ -101,7 +103,8 @@ def _value(name: str, settings: ColumnSettings, notation: Notation, timestamp: T
     if settings.weekday is not None:
         return partial(_at, 7, ZoneInfo(settings.weekday), datetime.weekday, moment)
     if settings.categories is not None:
-        return partial(_one_hot, {category: k for k, category in enumerate(settings.categories)})
+        places = {category: k for k, category in enumerate(settings.categories)}
+        return partial(_one_hot, Lookup(places, notation), places)
     if settings.hashed is not None:
         return partial(_hashed, name, settings.hashed)
     return partial(_plain, notation)
@@ -111,26 +114,26 @@ def labelled(
     settings: LabelSettings, notation: Notation = FILE, absent: Absent = None
 ) -> Callable[[object], float | None]:
     """Return the function that turns a value into a label. One of the words `absent` is none."""
-    listed = label_words(settings)
+    listed = label_words(settings, notation)
     label_of: Callable[[object], float | None]
     if settings.classes is not None:
-        label_of = partial(_place, {name: float(k) for k, name in enumerate(settings.classes)})
+        label_of = partial(_place, listed, {name: float(k) for k, name in enumerate(settings.classes)})
     elif settings.positive is None:
         label_of = notation.number
     else:
-        negative = None if settings.negative is None else frozenset(settings.negative)
-        label_of = partial(_sign, frozenset(settings.positive), negative)
+        label_of = partial(_sign, listed, frozenset(settings.positive), settings.negative is None)
     return label_of if absent is None else partial(_unless_missing, absent, listed, label_of)
 
 
-def label_words(settings: LabelSettings) -> frozenset[str]:
+def label_words(settings: LabelSettings, notation: Notation) -> Lookup:
     """Return the words that the settings list as labels: these are never missing ones."""
-    return frozenset((*(settings.classes or ()), *(settings.positive or ()), *(settings.negative or ())))
+    words = (*(settings.classes or ()), *(settings.positive or ()), *(settings.negative or ()))
+    return Lookup(words, notation)
 
 
 def _unless_missing(
-    absent: frozenset[str],
-    listed: frozenset[str],
+    absent: Lookup,
+    listed: Lookup,
     label_of: Callable[[object], float | None],
     value: object,
 ) -> float | None:
@@ -156,7 +159,8 @@ def block(
     absent: Absent = None,
 ) -> Block:
     """Return the function that makes of a column's values what `cell` makes of each."""
-    features_of, test = _values(name, settings, notation, timestamp), missing_test(settings, absent)
+    features_of = _values(name, settings, notation, timestamp)
+    test = missing_test(settings, notation, absent)
     if test is None:
         return features_of
     row = _missing_row(name, settings, _value(name, settings, notation, timestamp))
@@ -222,7 +226,7 @@ def labels_block(
         return partial(_by_word, labelled(settings, notation, absent))
     if absent is None:
         return notation.numbers
-    return partial(_numbers_there, notation, partial(is_missing, absent, frozenset()))
+    return partial(_numbers_there, notation, partial(is_missing, absent, NO_WORDS))
 
 
 def _numbers_there(
@@ -352,15 +356,11 @@ def _only(place: int, width: int) -> list[float]:
     return features
 
 
-def _one_hot(places: dict[str, int], value: object) -> list[float] | None:
-    text = word(value)
-    if text is None or (is_empty(value) and text not in places):
-        return None
-    features = [0.0] * len(places)
-    place = places.get(text)
-    if place is not None:
-        features[place] = 1.0
-    return features
+def _one_hot(listed: Lookup, places: dict[str, int], value: object) -> list[float] | None:
+    category = listed.find(value)
+    if category is not None:
+        return _only(places[category], len(places))
+    return None if word(value) is None or is_empty(value) else [0.0] * len(places)
 
 
 def _hashed(name: str, buckets: int, value: object) -> list[float] | None:
@@ -375,15 +375,13 @@ def _bucket_of(name: str, text: str, buckets: int) -> int:
     return zlib.crc32(f"{name}={text}".encode(errors="surrogatepass")) % buckets
 
 
-def _sign(positive: frozenset[str], negative: frozenset[str] | None, value: object) -> float | None:
-    text = word(value)
-    if text in positive:
-        return 1.0
-    if text is None or (is_missing_label(value) if negative is None else text not in negative):
-        return None
-    return -1.0
+def _sign(listed: Lookup, positive: frozenset[str], others: bool, value: object) -> float | None:  # noqa: FBT001 # of a partial
+    label = listed.find(value)
+    if label is not None:
+        return 1.0 if label in positive else -1.0
+    return -1.0 if others and word(value) is not None and not is_missing_label(value) else None
 
 
-def _place(places: dict[str, float], value: object) -> float | None:
-    text = word(value)
-    return None if text is None else places.get(text)
+def _place(listed: Lookup, places: dict[str, float], value: object) -> float | None:
+    label = listed.find(value)
+    return None if label is None else places[label]

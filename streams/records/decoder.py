@@ -12,7 +12,16 @@ import orjson
 from nodes.values import FloatArray
 from streams.mesh.settings.node import DialectSettings, is_utf8
 from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
-from streams.records.columns import absent_words, block, bounded, bounded_rows, cell, labelled, labels_block
+from streams.records.columns import (
+    absent_words,
+    block,
+    bounded,
+    bounded_rows,
+    cell,
+    label_words,
+    labelled,
+    labels_block,
+)
 from streams.records.faults import (
     MISSING,
     NO_TIME,
@@ -25,7 +34,7 @@ from streams.records.faults import (
     label_fault,
     time_fault,
 )
-from streams.records.notation import JSON, Notation, csv_notation, is_missing
+from streams.records.notation import JSON, NO_WORDS, Lookup, Notation, csv_notation, is_missing
 from streams.records.record import TotalDecoder
 from streams.records.times import moments
 
@@ -209,7 +218,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         super().__init__(schema.width, longest, learnt)
         self._schema, self._fields, self.columns = schema, fields, columns
         self._notation = notation = fields.notation
-        self._absent = absent = absent_words(schema.missing)
+        self._absent = absent = absent_words(schema.missing, notation)
         self._columns = [
             (name, column, notation, self._timestamp_of(name), absent)
             for name, column in schema.features.items()
@@ -218,6 +227,9 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._label_column, self._label = schema.label.column, labelled(schema.label, notation, absent)
         self._blocks = [(column[0], block(*column)) for column in self._columns]
         self._labels = labels_block(schema.label, notation, absent)
+        self._listed = {
+            name: Lookup(column.categories or (), notation) for name, column in schema.features.items()
+        } | {self._label_column: label_words(schema.label, notation)}
         self._tail = [1.0] if schema.intercept else []
         self._norm = schema.norm
         self._time = None if schema.timestamp is None else schema.timestamp.column
@@ -299,9 +311,12 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return spelt((self._total(self._fields, value) or {}).get(column))
 
     def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
-        """Return what the record holds in each of the columns, as a word that may be listed."""
+        """Return what the record holds in each of the columns, as the word that is listed, if one is."""
         fields = self._total(self._fields, value) or {}
-        return [word(fields.get(column)) for column in columns]
+        return [
+            self._listed.get(column, NO_WORDS).find(fields.get(column)) or word(fields.get(column))
+            for column in columns
+        ]
 
     def truth(self, value: bytes) -> FloatArray | None:
         """Return the right decision, (d,) and finite; None if the record does not hold it."""
@@ -377,4 +392,4 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return None if self._is_absent(moment) else self._moment(moment)
 
     def _is_absent(self, value: object) -> bool:
-        return self._absent is not None and is_missing(self._absent, frozenset(), value)
+        return self._absent is not None and is_missing(self._absent, NO_WORDS, value)

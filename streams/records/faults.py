@@ -110,7 +110,7 @@ def feature_fault(
     """Return why a value gives no features; None if it does. The rest is as for `columns.cell`."""
     if cell(name, settings, notation, timestamp, absent)(value) is not None:
         return None
-    test = missing_test(settings, absent)
+    test = missing_test(settings, notation, absent)
     if test is not None and test(value):
         return EMPTY if is_empty(value) else MISSING
     if settings.timed:
@@ -124,21 +124,21 @@ def label_fault(
     settings: LabelSettings, value: object, notation: Notation = FILE, absent: Absent = None
 ) -> str | None:
     """Return why a value gives no label; None if it does."""
-    if absent is not None and is_missing(absent, label_words(settings), value):
+    listed = label_words(settings, notation)
+    if absent is not None and is_missing(absent, listed, value):
         return EMPTY if is_empty(value) else MISSING
     if settings.positive is None and settings.classes is None:
         return number_fault(value, notation)
     allowed = settings.classes
     if settings.positive is not None and settings.negative is not None:
         allowed = (*settings.negative, *settings.positive)
-    text = word(value)
-    if text is not None and text in (allowed or settings.positive or ()):
+    if listed.find(value) is not None:
         return None
     if is_missing_label(value):
         return EMPTY if is_empty(value) else MISSING
     if allowed is not None:
         return f"not one of {some_of(allowed)}"
-    return "neither text nor a number" if text is None else None
+    return "neither text nor a number" if word(value) is None else None
 
 
 def time_fault(value: object, notation: Notation = FILE, keys: TimeKeys | None = None) -> str | None:

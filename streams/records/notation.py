@@ -6,7 +6,8 @@ Python's, to which 1_0 is ten and digits of all scripts are digits.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ from nodes.values import FloatArray
 from streams.mesh.settings.schema import word
 
 _TYPES = frozenset((int, float, str))
+_ALL_WHOLE = 2.0**53
+"""Below it no two whole numbers are one float."""
 
 
 class Notation(NamedTuple):
@@ -39,6 +42,13 @@ class Notation(NamedTuple):
         except OverflowError:  # a whole number beyond all floats
             return None
         return parsed if math.isfinite(parsed) else None
+
+    def exact(self, value: object) -> float | Decimal | None:
+        """Return `number`, with all digits where floats have not each whole number."""
+        number = self.number(value)
+        if number is None or abs(number) < _ALL_WHOLE:
+            return number
+        return Decimal(value.translate(self.marks).strip(" \t") if isinstance(value, str) else repr(value))
 
     def numbers(self, values: Sequence[object] | FloatArray) -> FloatArray | None:
         """Return what `number` reads, (n,); None, or ValueError, if it reads none of a value."""
@@ -88,6 +98,44 @@ def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
     return Notation(re.compile(grammar), re.compile(rf"[^-+0-9{point}eE \t]"), marks)
 
 
+class Lookup:
+    """Words of a list in the settings, with which values of a column are compared.
+
+    A value that is spelt as a word is that word. A value that is a number in the column's notation is also
+    the word that is the same number: as JSON spells it, or else in that notation. Of several the shortest.
+    """
+
+    def __init__(self, words: Iterable[str], notation: Notation = FILE) -> None:
+        self._words, self._notation = frozenset(words), notation
+        self._numbers = dict[float | Decimal, str]()
+        for text in sorted(self._words, key=lambda text: (len(text), text)):
+            number = JSON.exact(text)
+            number = notation.exact(text) if number is None else number
+            if number is not None:
+                self._numbers.setdefault(number, text)
+
+    def find(self, value: object) -> str | None:
+        """Return the word that the value is; None if it is none of them."""
+        if not self._words:
+            return None
+        text = self._text(value)
+        if text is None or text in self._words:
+            return text
+        number = self._notation.exact(value) if self._numbers else None
+        return None if number is None else self._numbers.get(number)
+
+    def spells(self, value: object) -> bool:
+        """Return whether the value is spelt as one of the words."""
+        return self._text(value) in self._words
+
+    def _text(self, value: object) -> str | None:
+        # where a point is no decimal mark, 1.000 may be a thousand, and its word would be 1
+        if self._notation.marks and isinstance(value, str) and self._notation.number(value) is not None:
+            return value
+        return word(value)
+
+
+NO_WORDS = Lookup(())
 _ABSENT = re.compile(r"\s*(?:<NA>|#?N/?A|n/a|-?na[nN]|-?Na[nN]|NAN|[Nn]ull|NULL|None)\s*")
 """Texts that stand for a missing value, as data frames, R and databases write it."""
 
@@ -104,13 +152,14 @@ def is_missing_label(value: object) -> bool:
     return is_empty(value) or (isinstance(value, str) and _ABSENT.fullmatch(value) is not None)
 
 
-def is_missing(absent: frozenset[str] | None, listed: frozenset[str], value: object) -> bool:
+def is_missing(absent: Lookup | None, listed: Lookup, value: object) -> bool:
     """Return whether a value is missing: empty, or one of the words `absent` (None: the usual ones).
 
-    One that is `listed`, as a category or a label, is not.
+    One that is `listed`, as a category or a label, is not, unless it is spelt as `absent` has it alone.
     """
-    if listed and word(value) in listed:
-        return False
+    stripped = value.strip() if isinstance(value, str) else value
+    if listed.find(value) is not None:
+        return absent is not None and absent.spells(stripped) and not listed.spells(value)
     if absent is None:
         return is_missing_label(value)
-    return is_empty(value) or word(value.strip() if isinstance(value, str) else value) in absent
+    return is_empty(value) or absent.find(stripped) is not None

@@ -45,6 +45,7 @@ def word(value: object) -> str | None:
 
     A whole number is one word however it is spelt: 1, 1.0 and "1.0", as a data frame writes integers where a
     column has gaps. So 007, which is no number of JSON, and 7 are two.
+    `records.notation.Lookup` compares values with listed words by more than that.
     """
     match value:
         case str():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.mesh.settings.node import DialectSettings
-from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings, word
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from tests.streams.records.test_at_once import VALUES, same
 
@@ -196,6 +196,67 @@ def test_a_number_has_the_grammar_of_its_dialect(marks):
         assert not same([*usual, line, *usual], decoder)
 
 
+SPELT = {
+    # of a dialect, a listed word: the cells that are it, and those that are not
+    (";,.", -999): (("-999", "-999,00", "-0999", "-9,99e2", " -999 "), ("-9,99", "999", "-999,01")),
+    (";,.", 1): (("1", "1,0", "1,00", "1,", "01"), ("1.000", "0,1", "10", "1,000.0")),
+    (";,.", 1.5): (("1,5", "1,50", "01,5"), ("15", "1,05")),
+    (";,.", "1.234,5"): (("1.234,5", "1234,5", "1234,50"), ("1,2345",)),
+    (";,.", "1.0.0"): (("1.0.0",), ("1", "100")),
+    ("|.,", -1000): (("-1,000", "-1000", "-1000.", "-1e3", "-1,000.0"), ("-1.000", "-10,00")),
+    (";.", -999): (("-999", "-0999", "-999.", "-9.99e2", "-999.0"), ("-9990", "-999,0")),
+    (";.", "9007199254740993"): (("9007199254740993", "9007199254740993.0"), ("9007199254740992",)),
+    (";,", "1.0"): (("1.0", "1"), ("1.00x", "10")),
+}
+
+
+@pytest.mark.parametrize("case", SPELT)
+def test_a_listed_number_is_the_same_however_a_cell_spells_it(case):
+    marks, listed = case
+    dialect = DialectSettings(delimiter=marks[0], decimal=marks[1], thousands=marks[2:] or None)
+    fields, missing = CsvFields(("x", "y"), dialect), {"as": "indicator"}
+    of_column = reader("hashed", missing | {"texts": [listed]}, fields=fields)
+    of_schema = reader("hashed", missing, [listed], fields=fields)
+    category = reader("categories", fields=fields, categories=[listed, "other"])
+    signs = reader("hashed", fields=fields, label={"positive": [listed]})
+    both_signs = reader("hashed", fields=fields, label={"positive": [listed], "negative": ["no"]})
+    classes = reader("hashed", fields=fields, label={"classes": ["no", listed]})
+    usual = [dialect.delimiter.join(("other", "no")).encode()] * 8
+    for cells, alike in zip(SPELT[case], (True, False), strict=True):
+        for text in cells:
+            cell = dialect.delimiter.join((text, "no")).encode()
+            label = dialect.delimiter.join(("a", text)).encode()
+            for decoder in (of_column, of_schema):
+                assert decoder.decode(cell.replace(b"no", b"55"))[0][-1] == alike, text
+            assert category.decode(cell.replace(b"no", b"55"))[0].tolist() == [alike, 0], text
+            assert signs.decode(label)[1] == (1 if alike else -1), text
+            for decoder, value in ((both_signs, 1.0), (classes, 1.0)):
+                pair = decoder.decode(label)
+                assert (None if pair is None else pair[1]) == (value if alike else None), text
+                assert alike or decoder.fault(label).column == "y", text
+            assert category.words(cell, ["x"]) == [word(listed)] or not alike
+            for decoder in (signs, both_signs, classes):
+                same([*usual, label], decoder)
+            ones = [one.replace(b"no", b"55") for one in (*usual, cell)]
+            for decoder in (of_column, of_schema, category):
+                assert same(ones, decoder)
+
+
+def test_a_word_that_is_spelt_alike_comes_before_an_equal_number():
+    fields = CsvFields(("x", "y"), DialectSettings(delimiter=";"))
+    codes = reader(
+        "categories", fields=fields, categories=["7", "007", "0"], missing={"as": 0, "texts": ["00"]}
+    )
+    for text, features_of in {
+        "007": [0, 1, 0],
+        "7": [1, 0, 0],
+        "07": [1, 0, 0],
+        "0": [0, 0, 1],
+        "00": [0] * 3,
+    }.items():
+        assert codes.decode(f"{text};1".encode())[0].tolist() == features_of
+
+
 COLUMNS = ("x", "n", "y")
 DIALECTS = [
     None,
@@ -208,7 +269,27 @@ DIALECTS = [
 ]
 TEXTS = st.one_of(
     st.sampled_from(
-        ["", " ", "NA", "?", "-999", "-999.0", "1,5", "1.5", "1.234,5", "1,234.5", "1 234", "7", "a"]
+        [
+            "",
+            " ",
+            "NA",
+            "?",
+            "-999",
+            "-999.0",
+            "-0999",
+            "-999,00",
+            "7,0",
+            "07",
+            "1.000",
+            "1,000",
+            "1,5",
+            "1.5",
+            "1.234,5",
+            "1,234.5",
+            "1 234",
+            "7",
+            "a",
+        ]
     ),
     st.sampled_from(
         ["31.01.2026 02:30", "2026-01-31T12:00:00Z", '"', "'", '"a;b"', "'a\nb'", "a\nb", "é", "\ufeff"]
