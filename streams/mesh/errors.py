@@ -126,6 +126,10 @@ def _has_inner(places: list[tuple[int | str, ...]], place: tuple[int | str, ...]
     return any(len(inner) > len(place) and inner[: len(place)] == place for inner in places)
 
 
+_EXPECTED = re.compile(r"""(['"])(?P<word>.+?)\1(?=, | or |$)""")
+"""A word as pydantic lists it, which may be a quote itself."""
+
+
 def _problem(file: str, path: tuple[str | int, ...], tree: object, details: ErrorDetails) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
     location = [*details["loc"], *context.get("keys", ())]
@@ -136,8 +140,11 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
     else:
         keys, value = _walk(tree, location, keep_last=keep_last)
     if "expected" in context:
-        words = re.findall("'(.*?)'", context["expected"])
-        context = {**context, "expected": context["expected"].replace("'", "") + meant(words, value)}
+        words = [match["word"] for match in _EXPECTED.finditer(context["expected"])]
+        context = {
+            **context,
+            "expected": _EXPECTED.sub(r"\g<word>", context["expected"]) + meant(words, value),
+        }
     template = _ALLOWED.get(details["type"])
     allowed = template.format(**context) if template else details["msg"].replace("Input should be", "must be")
     return Problem(file, (*path, *keys), allowed, value)

@@ -160,8 +160,11 @@ def _not_encoded(path: str, encoding: str, _state: tuple[int, ...]) -> NotEncode
             except UnicodeDecodeError as error:
                 valid = max(0, error.start - len(state[0]))
                 decoder.setstate(state)
-                lines += decoder.decode(piece[:valid]).count("\n")
+                with suppress(UnicodeError):
+                    lines += decoder.decode(piece[:valid]).count("\n")
                 return NotEncoded(1 + lines, bytes_before - len(state[0]) + error.start)
+            except UnicodeError:  # without a byte order mark, which UTF-16 needs
+                return NotEncoded(1, 0)
             bytes_before += len(piece)
             if not piece:
                 return None

@@ -18,7 +18,7 @@ from typing import Any
 
 from streams.mesh.errors import told_once
 from streams.mesh.file import AnyFile
-from streams.mesh.settings.node import THOUSANDS, DialectSettings, FileSettings, is_delimiter
+from streams.mesh.settings.node import THOUSANDS, DialectSettings, FileSettings, is_delimiter, is_utf8
 from streams.records.faults import csv_options
 from streams.records.lines import opened
 
@@ -46,8 +46,7 @@ def detected_dialect(path: str) -> DialectSettings:
         import clevercsv  # noqa: PLC0415 # an extra
     except ImportError:
         raise NoDetectors from None
-    with closing(opened(path)) as file:
-        content = file.read(FIRST)
+    content = _first_bytes(path)
     encoding = _encoding(content, charset_normalizer)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(content).removeprefix("\ufeff")
     if len(content) == FIRST:
@@ -58,6 +57,11 @@ def detected_dialect(path: str) -> DialectSettings:
     decimal, thousands = _marks(chain.from_iterable(rows[1:]))
     changes = {"decimal": decimal, "thousands": thousands, "line_breaks": over_lines}
     return DialectSettings.model_validate(dialect.model_dump() | changes)
+
+
+def _first_bytes(path: str) -> bytes:
+    with closing(opened(path)) as file:
+        return file.read(FIRST)
 
 
 def differences(dialect: DialectSettings) -> dict[str, Any]:
@@ -95,7 +99,32 @@ def proposal(settings: object) -> str:
         return ""
     if differences(dialect) == differences(settings.dialect or DialectSettings()):
         return ""
+    if not _first_bytes(path).strip():
+        return ""
     return f"the first {FIRST >> 10} KiB of {path} look like {as_text(dialect)}: must be that if it is right"
+
+
+def misread_utf8(settings: object) -> str:
+    """Return that a CSV file is UTF-8 where its dialect names an encoding of one byte a character.
+
+    Each of its records can be read then, with two or more characters in place of one; nothing otherwise.
+    """
+    if not isinstance(settings, FileSettings) or settings.dialect is None or settings.path is None:
+        return ""
+    encoding = settings.dialect.encoding
+    if is_utf8(encoding) or len(_BEYOND_ASCII.decode(encoding, "replace")) < len(_BEYOND_ASCII):
+        return ""
+    try:
+        content = _first_bytes(settings.path)
+    except (OSError, EOFError, zlib.error):
+        return ""
+    if content.isascii() or not _decodes(content, "utf-8"):
+        return ""
+    text = f"the first {FIRST >> 10} KiB of {settings.path} are UTF-8 with characters beyond ASCII"
+    return f"{text}, and are read as {encoding}: must be without that encoding if it is right"
+
+
+_BEYOND_ASCII = bytes(range(128, 256))
 
 
 def as_text(dialect: DialectSettings) -> str:
@@ -180,7 +209,13 @@ def _marks(values: Iterator[str]) -> tuple[str, str | None]:
         elif plain is not None:
             decimals[plain[1]] += 1
     decimal = "," if decimals[","] > decimals["."] else "."
-    # 1,234 alone may be a number with three decimals: a mark of groups has been seen with the other beside it
-    sure = Counter(mark for mark, point in groups.elements() if point == decimal or mark not in ".,")
+    # 1,234 alone may be a number with three decimals: a mark of groups has been seen with the other beside
+    # it, or the other has been seen as the decimal mark, and this one never
+    is_sure = decimals[decimal] > 0
+    sure = Counter(
+        mark
+        for mark, point in groups.elements()
+        if point == decimal or mark not in ".," or (is_sure and point is None and not decimals[mark])
+    )
     best = next((mark for mark, _ in sure.most_common(1) if mark != decimal and mark in THOUSANDS), None)
     return decimal, best

@@ -24,7 +24,7 @@ from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import Unit
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
-from streams.records.detection import proposal
+from streams.records.detection import misread_utf8, proposal
 from streams.records.faults import Fault, FaultCounts, NotARecord, some_of
 from streams.records.messages import Messages
 from streams.records.notation import FILE
@@ -133,7 +133,8 @@ def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = T
     if counts.notable and counted:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
-    if counts.malformed and counted and (text := proposal(one.settings)):
+    text = (counts.malformed and proposal(one.settings)) or misread_utf8(one.settings)
+    if counted and text:
         yield f"{'.'.join(one.place)}.dialect: {text}"
     yield from _times(file, one, times, records)
     for column in words:

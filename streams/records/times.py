@@ -62,9 +62,9 @@ def _plain(notation: Notation, second: int, zone: tzinfo | None, value: object) 
 
 
 def _iso(text: str) -> datetime | None:
-    """Return the time that a text spells by ISO 8601, in digits of ASCII."""
+    """Return the time that a text spells by ISO 8601, in digits of ASCII, with blanks around it or none."""
     try:
-        return datetime.fromisoformat(text if text.isascii() else "")
+        return datetime.fromisoformat(text.strip(" \t") if text.isascii() else "")
     except ValueError:
         return None
 

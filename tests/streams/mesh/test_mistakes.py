@@ -49,6 +49,7 @@ BROKER = {"servers": "one:9092"}
 KINDS = "must be csv or json-lines or parquet or libsvm or csr or topic or localisation or own"
 
 MISTAKES = [
+    ("nodes.a.source.dialect", {"quote": "x"}, """dialect.quote: "x": must be ", ' or none"""),
     # what belongs to the mesh
     ("mesh", REMOVED, "must be a mapping with keys mesh and nodes"),
     ("mesh", 3, f"mesh: 3: {MESH_KEYS} name, run, nodes"),

@@ -190,3 +190,15 @@ def test_a_pipe_of_two_bytes_a_character_is_refused(tmp_path):
     settings = source(tmp_path / "rows", b"", dialect={"encoding": "utf-16"}) | {"path": str(path)}
     with pytest.raises(MeshFileError, match="in utf-16 a pipe cannot be read: an odd byte"):
         opened(tmp_path, settings)
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("line_breaks", [False, True])
+def test_a_file_without_the_mark_that_its_encoding_needs_is_refused(tmp_path, code, line_breaks):
+    content = "x,y,label\n1,2,3\n".encode(f"{code}-le")
+    settings = source(tmp_path / "rows", content, dialect={"encoding": code, "line_breaks": line_breaks})
+    assert not_encoded(settings["path"], code) == (1, 0)
+    with pytest.raises(MeshFileError, match=f"is not {code}: must be in the encoding that its dialect names"):
+        opened(tmp_path, settings)
+    with pytest.raises(MeshFileError, match="a pipe cannot be read"):
+        opened(tmp_path, settings | {"path": "-"})

@@ -126,3 +126,11 @@ def test_numbers_that_are_equal_and_spelt_differently_are_read_one_by_one():
     for first in (b"12", b"11"):
         values = [b'{"t": 20240101%s, "x": 1, "y": 1}' % first, *others, odd]
         assert read.decode_each(values)[-1] is None is read.decode(odd)
+
+
+def test_blanks_around_a_time_of_iso_are_no_part_of_it():
+    at = "2026-01-31T12:00:00Z"
+    for text in (at, f" {at}", f"{at}\t ", f" \t{at} "):
+        assert moments(FILE)(text) == datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
+    for text in (f"\n{at}", f"\u00a0{at}", "", " "):
+        assert moments(FILE)(text) is None
