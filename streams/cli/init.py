@@ -185,7 +185,7 @@ def schema(
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
-    text = schema_text(sample, public=public, where="schema.yaml" if output is None else output.name)
+    text = schema_text(sample, public=public, output=output or Path("schema.yaml"))
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -7,6 +7,7 @@ private stream would break the guarantee.
 
 import csv
 import json
+import os
 import re
 import zlib
 from collections import Counter
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from streams.bus.logs import reached
@@ -45,6 +47,8 @@ class SchemaSample:
     notation: Notation
     source: Mapping[str, Any]
     repeated: tuple[str, ...] = ()
+    header: str = ""
+    """What was decided of the first row of CSV; nothing for other formats."""
 
 
 # Reads the first records.
@@ -114,14 +118,48 @@ def _of_csv(path: str, records: int) -> SchemaSample:
     with closing(lines):
         header = tuple(_header(path, dialect, next(lines, (0, b""))[1]))
         values = [line for _, line in islice(lines, records)]
-    number = CsvFields(header, dialect).notation.number
-    if any(number(name) is not None for name in header):
+    decision = "The first row names the columns."
+    if _is_record(header, values, dialect):
         header = tuple(f"column_{k}" for k in range(1, len(header) + 1))
         source["columns"] = list(header)
+        decision = (
+            "The first row looks like those below it, so it is a record, and the columns have no names."
+        )
     fields = CsvFields(header, dialect)
     single = tuple(name for name in dict.fromkeys(header) if header.count(name) == 1)
     repeated = tuple(name for name in dict.fromkeys(header) if header.count(name) > 1)
-    return SchemaSample(path, _some(path, map(fields, values)), single, fields.notation, source, repeated)
+    return SchemaSample(
+        path, _some(path, map(fields, values)), single, fields.notation, source, repeated, decision
+    )
+
+
+def _is_record(row: Sequence[str], lines: Sequence[bytes], dialect: DialectSettings) -> bool:
+    """Return whether most cells of a file's first row look like those below them."""
+    places = tuple(map(str, range(len(row))))
+    fields = CsvFields(places, dialect)
+    rows = [values for line in lines if (values := fields(line)) is not None]
+    columns = [[str(values[place]) for values in rows] for place in places]
+    alike = [_is_alike(cell, below, fields.notation) for cell, below in zip(row, columns, strict=True)]
+    return 2 * sum(alike) > len(row)
+
+
+def _is_alike(cell: str, below: Sequence[str], notation: Notation) -> bool:
+    """Return whether a cell looks like those below: a number of their size, or a text like theirs.
+
+    A year over amounts is none of their size: it is further from them than they are from one another.
+    """
+    present = [text for text in below if not is_missing_label(text)]
+    numbers = [number for text in present if (number := notation.number(text)) is not None]
+    number = notation.number(cell)
+    if 2 * len(numbers) > len(present):
+        spread = max(numbers) - min(numbers)
+        return number is not None and min(numbers) - spread <= number <= max(numbers) + spread
+    has_digit = any(character.isdecimal() for character in cell)
+    return cell in present or (has_digit and _shape(cell) in set(map(_shape, present)))
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"\d", "0", re.sub(r"[^\W\d_]", "a", text))
 
 
 def _header(path: str, dialect: DialectSettings, line: bytes) -> list[str]:
@@ -286,8 +324,10 @@ class _Lines:
         self.lines.append(f"{text:<44}  # {printable(comment)}" if comment else text)
 
 
-def schema_text(sample: SchemaSample, *, public: bool, where: str = "schema.yaml") -> str:
-    """Return the schema of a sample, as YAML with comments; `where`: the file that it is to be.
+def schema_text(sample: SchemaSample, *, public: bool, output: Path = Path("schema.yaml")) -> str:
+    """Return the schema of a sample, as YAML with comments; `output`: the file that it is to be.
+
+    The paths of its source are relative to that file's folder.
 
     Bounds and lists are fitted if the records are `public`, and else left open. Raises UsageError if no
     column can be a feature.
@@ -297,12 +337,14 @@ def schema_text(sample: SchemaSample, *, public: bool, where: str = "schema.yaml
     ]
     labels = _label_candidates(columns)
     label = labels[0] if labels else None
-    out = _Lines(_top(sample, where, public=public))
+    out = _Lines(_top(sample, output, public=public))
     out.add("features:")
     makers = 0
+    stamp = next((column for column in columns if column.kind == "time"), None)
     for column in columns:
         if column is not label:
-            makers += _add_feature(out, column, sample.notation, public=public)
+            is_stamp = column is stamp
+            makers += _add_feature(out, column, sample.notation, public=public, is_stamp=is_stamp)
     for name in sample.repeated:
         out.add(f"  # {_key(name)}", "left out: several columns have this name")
     if label is None or not makers:
@@ -313,16 +355,22 @@ def schema_text(sample: SchemaSample, *, public: bool, where: str = "schema.yaml
     if gaps:
         listed = [*_USUAL, *(text for text in _GAPS if text in gaps)]
         out.add(f"missing: {_flow(listed)}", "texts that stand for a missing value")
-    for column in columns:
-        if column.kind == "time":
-            keys = {"column": column.name, **column.time}
-            keys |= {"zone": PLACEHOLDER} if "zone" in keys else {}
-            out.add(f"# timestamp: {_flow(keys)}", "a candidate for slots by time")
+    if stamp is not None:
+        keys = {"column": stamp.name, **_time_keys(stamp)}
+        out.add(f"# timestamp: {_flow(keys)}", "a candidate for slots by time")
     return "\n".join([*out.lines, ""])
 
 
-def _top(sample: SchemaSample, where: str, *, public: bool) -> list[str]:
-    source = {**sample.source, "schema": where}
+def _time_keys(column: SampleColumn) -> dict[str, str]:
+    """Return how a column's times are read; the zone is not told from records."""
+    return {**column.time} | ({"zone": PLACEHOLDER} if "zone" in column.time else {})
+
+
+def _top(sample: SchemaSample, output: Path, *, public: bool) -> list[str]:
+    source = {**sample.source, "schema": output.name}
+    path = source.get("path", "-")
+    if path != "-" and not Path(path).is_absolute():
+        source["path"] = os.path.relpath(path, output.parent)
     fitted = (
         "# The records are public, as --public says: bounds and lists are fitted to them.",
         f"# {PLACEHOLDER} stands for bounds and lists that you know without looking at the records: what is",
@@ -331,6 +379,7 @@ def _top(sample: SchemaSample, where: str, *, public: bool) -> list[str]:
     return [
         f"# Made by `mirrormesh schema` by LOOKING AT the first {len(sample.rows):,} records of",
         f"# {printable(sample.place)}: names, types and choices are read off them. Confirm each line.",
+        *([f"# {sample.header}"] if sample.header else []),
         *(fitted[:1] if public else fitted[1:]),
         "#",
         "# The source that reads it:",
@@ -339,8 +388,13 @@ def _top(sample: SchemaSample, where: str, *, public: bool) -> list[str]:
     ]
 
 
-def _add_feature(out: _Lines, column: SampleColumn, notation: Notation, *, public: bool) -> bool:
-    """Add the line of a column; return whether it is a feature."""
+def _add_feature(
+    out: _Lines, column: SampleColumn, notation: Notation, *, public: bool, is_stamp: bool
+) -> bool:
+    """Add the line of a column; return whether it is a feature.
+
+    `is_stamp`: `timestamp` says how its times are read.
+    """
     key, settings, comment = _key(column.name), dict[str, Any](), ""
     match column.kind:
         case "number" if _ID_NAMES.search(column.name):
@@ -354,10 +408,9 @@ def _add_feature(out: _Lines, column: SampleColumn, notation: Notation, *, publi
         case "texts":
             settings["hashed"], comment = _HASHED, "many different values; or {categories: [...]}"
         case "time":
-            out.add(
-                f"  # {key}: {{hour: {PLACEHOLDER}}}",
-                "times, read as timestamp below says; or {weekday: ...}",
-            )
+            hour = {"hour": PLACEHOLDER} | ({} if is_stamp else _time_keys(column))
+            reading = "read as timestamp below says; " if is_stamp else ""
+            out.add(f"  # {key}: {_flow(hour)}", f"times, {reading}or {{weekday: ...}}")
         case _:
             reason = {"nested": "objects or lists", "ids": "another value in nearly each record"}
             out.add(f"  # {key}", f"left out: {reason.get(column.kind, 'no value')}")

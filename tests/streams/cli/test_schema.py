@@ -297,3 +297,39 @@ def test_numbers_are_times_by_name_and_size_alone(number, unit):
     assert column_of("created_at", [number] * 3, FILE)[1::3] == ("time", unit)
     assert column_of("revenue", [number] * 3, FILE).kind == "number"
     assert column_of("rate_at", [2.0] * 3, FILE).kind == "number"
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (["name,2023,2024,y"] + [f"n{k},{k + 0.5},{k % 7},{k % 2}" for k in range(ROWS)], True),
+        (["name,2021,2022,2023,class"] + [f"n{k},{k},{k % 7},{k},a" for k in range(ROWS)], True),
+        ([f"2026-01-{1 + k % 28:02},{77_000 + k},n{k},{k % 2}" for k in range(ROWS)], False),
+    ],
+)
+def test_a_first_row_is_a_record_where_most_of_it_looks_like_the_rows_below(call, tmp_path, lines, names):
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    text = call("schema", "a.csv").out
+    assert ("columns" not in source_of(text)) == names
+    assert ("# The first row names the columns." in text) == names
+    assert ("# The first row looks like those below it, so it is a record" in text) != names
+
+
+def test_the_source_of_a_schema_in_another_folder_is_read_from_there(call, tmp_path):
+    (tmp_path / "a.csv").write_bytes(csv())
+    assert call("schema", "a.csv", "--output", "d/pub.yaml").code == 0
+    source = source_of((tmp_path / "d" / "pub.yaml").read_text())
+    assert (source["path"], source["schema"]) == ("../a.csv", "pub.yaml")
+    assert source_of(call("schema", str(tmp_path / "a.csv")).out)["path"] == str(tmp_path / "a.csv")
+
+
+def test_of_several_columns_of_times_one_is_the_timestamp(call, tmp_path):
+    rows = [
+        f"2026-01-{k % 28 + 1:02}T12:00:00Z,{k % 28 + 1:02}.01.2026 12:00,{k},{k % 2}" for k in range(ROWS)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["at,paid,amount,y", *rows]))
+    text = call("schema", "a.csv", "--public").out
+    assert text.count("# timestamp: ") == 1
+    assert "# timestamp: {column: at}" in text
+    assert "# at: {hour: FILL-IN}" in text
+    assert '# paid: {hour: FILL-IN, format: "%d.%m.%Y %H:%M", zone: FILL-IN}' in text
