@@ -32,7 +32,7 @@ from tests.support.processes.mesh import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COMMAND = "import typer; from streams.cli.up import up; typer.run(up)"
-SOON = f"from streams.tools.up import replay; replay.lead = lambda _: 1.0; {COMMAND}"
+SOON = f"from streams.tools.up import programs; programs.lead = lambda _: 1.0; {COMMAND}"
 """A replay that begins in a second: slots that are over by then are made up for."""
 ROUNDS = 60
 SLOWLY = ("--rate", str(ROUNDS / PATIENCE))
