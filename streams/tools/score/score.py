@@ -297,6 +297,9 @@ class FollowedDecisions:
         run, round, vector = decision.get("run"), decision.get("round"), _vector(decision.get(self._key))
         if not isinstance(run, str) or not isinstance(round, int) or self._run not in {None, run}:
             return
+        newest = self._newest
+        if newest is not None and newest.run == run and round < newest.round:
+            return  # a broker refused it for a moment, so it was sent again behind later ones
         if vector is not None and vector.shape == (self._dimension,):
             self._newest = ModelVersion(run, round, self._observed(vector))
 
