@@ -139,35 +139,6 @@ class Logs(Stores):
         except KafkaException as error:
             raise Unreachable(f"{topic}: {error.args[0].str()}") from None
 
-    def first_values(self, topic: str, most: int) -> list[bytes | None]:
-        """Return the values of the first records of a topic, of all its partitions; None for a tombstone.
-
-        Raises UnknownTopic, Denied.
-        """
-        spans = {part: self.span(topic, part) for part in range(self.partitions([topic])[topic])}
-        ends = {part: end for part, (first, end) in spans.items() if first < end}
-        values: list[bytes | None] = []
-        with self._reading:
-            self._consumer.assign([TopicPartition(topic, part, spans[part][0]) for part in ends])
-            try:
-                while ends and len(values) < most:
-                    message = self._consumer.poll(PATIENCE)
-                    if message is None:  # what is left are no records: marks of transactions
-                        break
-                    part, offset, error = message.partition(), message.offset(), message.error()
-                    is_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # its name
-                    if error is not None and not is_end:
-                        raise bus_error(error, topic)
-                    if part is None or offset is None:  # a report without a place
-                        continue
-                    if not is_end:
-                        values.append(message.value())
-                    if is_end or offset + 1 >= ends.get(part, 0):
-                        ends.pop(part, None)
-            finally:
-                self._consumer.unassign()
-        return values
-
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records from its offset to its log's current end.
 

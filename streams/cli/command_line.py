@@ -244,6 +244,14 @@ OtherDataOption = Annotated[
         "paths agree.",
     ),
 ]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="T",
+        help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
+    ),
+]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
 ]

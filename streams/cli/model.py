@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument, ThresholdOption
 from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import MeshFile, load, load_any
@@ -124,14 +124,7 @@ def predict(
             "--mesh", metavar="MESH NODE", help="Read records like that node, not as the model says."
         ),
     ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="T",
-            help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
-        ),
-    ] = None,
+    threshold: ThresholdOption = None,
     id_column: Annotated[
         str | None,
         typer.Option("--id", metavar="COLUMN", help="Copy that column of each record, under the name id."),

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption
+from streams.cli.command_line import CodeOption, ThresholdOption
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
@@ -67,14 +67,7 @@ def score(
         str | None,
         typer.Option("--run", metavar="NAME", help="Score with this run's decisions. [default: the newest]"),
     ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="T",
-            help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
-        ),
-    ] = None,
+    threshold: ThresholdOption = None,
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),

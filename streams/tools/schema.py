@@ -18,7 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streams.bus.logs import reached
+from streams.bus.existing_topic import sample
+from streams.bus.logs import reach
 from streams.mesh.errors import UsageError, elided, printable
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import LONGEST_LINE, as_yaml
@@ -85,9 +86,13 @@ def sample_of_file(path: str, records: int) -> SchemaSample:
 def sample_of_topic(topic: str, servers: str, records: int) -> SchemaSample:
     """Return the first records of a topic of JSON objects. Raises UsageError, BusError."""
     broker = BrokerSettings.model_validate({"servers": servers}, context={"environment": {}})
-    with closing(reached(broker)) as logs:
-        values = logs.first_values(topic, records)
-    rows = [_flat(fields) for value in values if value and (fields := json_fields(value)) is not None]
+    reach(broker)
+    values = [message.value() for message in sample(broker, topic, None, records).messages]
+    rows = [
+        _flat(fields)
+        for value in values
+        if isinstance(value, bytes) and (fields := json_fields(value)) is not None
+    ]
     if not rows:
         raise UsageError(f"{topic}: of its first {len(values):,} messages none is a JSON object")
     source = {"kind": "topic", "topic": topic, "broker": {"servers": servers}}

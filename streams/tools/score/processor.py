@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import (
@@ -53,6 +53,13 @@ _LETTER = 2**19
 """A longer value is in no dead letter, and longer keys and headers in nothing that is written: a topic takes
 1 MiB by default, and would refuse the message again after each restart."""
 TOO_LONG = Fault(None, "its key and headers are too long to be written again")
+
+
+class Copied(NamedTuple):
+    """What of a message its score and its dead letter have too."""
+
+    key: bytes | None
+    headers: Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,25 +183,25 @@ class ScoreProcessor:
                 value if value is None else WholeMessage.of(value, message.key(), message_headers(message))
                 for value, message in zip(values, batch, strict=True)
             ]
+        copies = [_copied(message) for message in batch]
         outcomes = [
-            TOO_LONG if isinstance(outcome, bytes) and _is_too_long(message) else outcome
-            for message, outcome in zip(batch, self._scorer.scores(values, version), strict=True)
+            TOO_LONG if isinstance(outcome, bytes) and copy is None else outcome
+            for copy, outcome in zip(copies, self._scorer.scores(values, version), strict=True)
         ]
         try:
             if self._route.transactions:
                 member = self._consumer.consumer_group_metadata()
-                if (
-                    member == self._no_member
-                ):  # the broker asks a stranger nothing, and would take its positions
+                # the broker asks a stranger nothing, and would take its positions
+                if member == self._no_member:
                     return
                 self._producer.begin_transaction()
-                self._produce(batch, outcomes)
+                self._produce(batch, copies, outcomes)
                 self._retried(
                     lambda: self._producer.send_offsets_to_transaction(_positions(batch), member, PATIENCE)
                 )
                 self._retried(lambda: self._producer.commit_transaction(PATIENCE))
             else:
-                self._produce(batch, outcomes)
+                self._produce(batch, copies, outcomes)
                 self._consumer.commit(offsets=_positions(batch), asynchronous=True)
         except KafkaException as error:
             self._recover(error.args[0])
@@ -202,18 +209,25 @@ class ScoreProcessor:
         else:
             self.counts.add(outcomes)
 
-    def _produce(self, batch: Sequence[Any], outcomes: Sequence[bytes | Fault | None]) -> None:
+    def _produce(
+        self,
+        batch: Sequence[Any],
+        copies: Sequence[Copied | None],
+        outcomes: Sequence[bytes | Fault | None],
+    ) -> None:
         """Write the batch's scores and letters, and wait until the broker has them.
 
         Without that wait a transaction's commit of positions takes a tenth of a second.
         """
         self._refused = None
-        for message, outcome in zip(batch, outcomes, strict=True):
+        for message, copy, outcome in zip(batch, copies, outcomes, strict=True):
+            copied = copy or Copied(None, [])
             if isinstance(outcome, Fault):
-                self._send(self._route.dead_letters, message, *_letter(message, outcome))
+                value, headers = _letter(message, copied.headers, outcome)
+                self._send(self._route.dead_letters, message, value, Copied(copied.key, headers))
             elif outcome is not None:
                 partition = message.partition() if self._same_partitions else BY_KEY
-                self._send(self._route.output, message, outcome, message_headers(message), partition)
+                self._send(self._route.output, message, outcome, copied, partition)
         self._retried(self._flush)
 
     def _flush(self) -> None:
@@ -223,12 +237,7 @@ class ScoreProcessor:
             raise KafkaException(self._refused[1])
 
     def _send(
-        self,
-        topic: str,
-        message: Any,
-        value: bytes | None,
-        headers: Headers,
-        partition: int = BY_KEY,
+        self, topic: str, message: Any, value: bytes | None, copied: Copied, partition: int = BY_KEY
     ) -> None:
         kind, milliseconds = message.timestamp()
         time_of = 0 if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds  # 0: that of now
@@ -237,11 +246,11 @@ class ScoreProcessor:
                 self._producer.produce(
                     topic,
                     value,
-                    None if _is_too_long(message) else message.key(),
+                    copied.key,
                     partition,
                     self._delivered,
                     timestamp=time_of,
-                    headers=[*headers],
+                    headers=[*copied.headers],
                 )
             except BufferError:  # large letters fill it
                 self._producer.poll(WAIT)
@@ -332,15 +341,14 @@ def _positions(batch: Iterable[Any]) -> list[TopicPartition]:
     return [TopicPartition(*place, position) for place, position in behind.items()]
 
 
-def _is_too_long(message: Any) -> bool:
-    """Return whether a message's key and headers are too long to be written again."""
-    length = len(message.key() or b"")
-    for name, content in message_headers(message):
-        length += len(name) + len(content or b"")
-    return length > _LETTER
+def _copied(message: Any) -> Copied | None:
+    """Return what of a message is written again; None if that is too long."""
+    key, headers = message.key(), message_headers(message)
+    length = len(key or b"") + sum(len(name) + len(content or b"") for name, content in headers)
+    return Copied(key, headers) if length <= _LETTER else None
 
 
-def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
+def _letter(message: Any, own_headers: Headers, fault: Fault) -> tuple[bytes | None, Headers]:
     """Return an unreadable record as its dead letter holds it: itself, with the reason in its headers."""
     value = message.value()
     reasons = {
@@ -349,7 +357,6 @@ def _letter(message: Any, fault: Fault) -> tuple[bytes | None, Headers]:
         "partition": str(message.partition()),
         "offset": str(message.offset()),
     }
-    own_headers = [] if _is_too_long(message) else message_headers(message)
     headers = [*own_headers, *((f"mirrormesh-{name}", text.encode()) for name, text in reasons.items())]
     return (value if value is None or len(value) <= _LETTER else None), headers
 

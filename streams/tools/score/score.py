@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
 from nodes.values import FloatArray
-from streams.bus.bus import BusError, UnknownTopic
-from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
+from streams.bus.bus import UnknownTopic
+from streams.bus.connection import LOGGER, consumer_settings
 from streams.bus.errors import Cure, bus_error, cure
 from streams.bus.logs import Logs, reached
 from streams.codec.topics import LONGEST_TOPIC, SCORE
@@ -60,9 +60,9 @@ def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None
     Raises UsageError, MeshFileError, BusError.
     """
     _check_names(route)
-    _reading(scoring, route.input)  # what is wrong without a broker is said without one
+    reading = reading_of(scoring, route.input)  # what is wrong without a broker is said without one
     check_topics(scoring, route)
-    scorer, models = scorer_of(scoring, route)
+    scorer, models = scorer_of(scoring, route, reading)
     with closing(models), closing(ScoreProcessor(route, scorer, models, stop)) as processor:
         tell(f"{route.input} to {route.output}, as group {route.group}")
         processor.run()
@@ -114,16 +114,24 @@ def check_topics(scoring: Scoring, route: Route) -> None:
                 raise UsageError(f"{option}: {text}") from None
 
 
-def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
-    """Return what makes scores, and the models that it does so with.
+class Reading(NamedTuple):
+    """How messages become features and predictions; `whole`: with their keys and headers.
 
-    Raises MeshFileError, UsageError, BusError.
+    `file`: the model, if a file has it.
     """
-    reading = _reading(scoring, route.input)
-    if scoring.model is not None:
-        file = _model_file(scoring)
-        guarantee = file.model.guarantee
-        models: Models = FixedModel(file, scoring.vector or "average")
+
+    file: ModelFile | None
+    decoder: SchemaDecoder
+    loss: Loss
+    classes: tuple[str, ...]
+    whole: bool
+
+
+def scorer_of(scoring: Scoring, route: Route, reading: Reading) -> tuple[Scorer, Models]:
+    """Return what makes scores, and the models that it does so with. Raises UsageError, BusError."""
+    if reading.file is not None:
+        guarantee = reading.file.model.guarantee
+        models: Models = FixedModel(reading.file, scoring.vector or "average")
     else:
         mesh, node = _node(scoring)
         guarantee = weakest(promised_of_all(mesh, None))
@@ -139,16 +147,7 @@ def scorer_of(scoring: Scoring, route: Route) -> tuple[Scorer, Models]:
     return scorer, models
 
 
-class _Reading(NamedTuple):
-    """How messages become features and predictions; `whole`: with their keys and headers."""
-
-    decoder: SchemaDecoder
-    loss: Loss
-    classes: tuple[str, ...]
-    whole: bool
-
-
-def _reading(scoring: Scoring, topic: str) -> _Reading:
+def reading_of(scoring: Scoring, topic: str) -> Reading:
     """Return how messages are read and predicted. Raises MeshFileError, UsageError; asks no broker."""
     file = None if scoring.model is None else _model_file(scoring)
     settings, refuser, path = _messages(scoring, file, topic)
@@ -168,7 +167,7 @@ def _reading(scoring: Scoring, topic: str) -> _Reading:
         text = "is read by up and node: must be json or csv to be scored while messages come"
         raise refuser.refuse((*path, "format"), text, settings.format)
     classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
-    return _Reading(message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
+    return Reading(file, message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
@@ -267,7 +266,11 @@ class FollowedDecisions:
         """Return the newest version, after those that have come meanwhile."""
         while messages := self._consumer.consume(_BATCH, 0):
             for message in messages:
-                self._take(message)
+                error = message.error()
+                if error is None:
+                    self._take(message.value())
+                elif cure(error) is Cure.END:
+                    raise bus_error(error, self._topic)
         return self._newest
 
     def close(self) -> None:
@@ -275,25 +278,16 @@ class FollowedDecisions:
         self._consumer.close()
 
     def _read_stored(self, broker: BrokerSettings) -> None:
-        """Read all decisions that the topic holds. Raises BusError."""
+        """Read all decisions that the topic holds, and go on behind them. Raises BusError."""
         with closing(Logs(broker)) as logs:
             first, end = logs.span(self._topic)
-        self._consumer.assign([TopicPartition(self._topic, 0, first)])
-        position = first
-        while position < end:
-            message = self._consumer.poll(PATIENCE)
-            if message is None:
-                raise BusError(f"{self._topic}: its decisions cannot be read up to {end:,}: no answer")
-            position = max(position, end if _is_at_end(message) else (message.offset() or 0) + 1)
-            self._take(message)
+            for decision in logs.stored({self._topic: first})[self._topic]:
+                self._take(decision.value)
+                end = max(end, decision.offset + 1)
+        self._consumer.assign([TopicPartition(self._topic, 0, end)])
 
-    def _take(self, message: "Message[bytes, bytes]") -> None:
-        error = message.error()
-        if error is not None:
-            if cure(error) is Cure.END:
-                raise bus_error(error, self._topic)
-            return
-        decision = _object(message.value())
+    def _take(self, value: bytes | None) -> None:
+        decision = _object(value)
         run, round, vector = decision.get("run"), decision.get("round"), _vector(decision.get(self._key))
         if not isinstance(run, str) or not isinstance(round, int) or self._run not in {None, run}:
             return
@@ -302,11 +296,6 @@ class FollowedDecisions:
             return  # a broker refused it for a moment, so it was sent again behind later ones
         if vector is not None and vector.shape == (self._dimension,):
             self._newest = ModelVersion(run, round, self._observed(vector))
-
-
-def _is_at_end(message: "Message[bytes, bytes]") -> bool:
-    error = message.error()
-    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
 
 
 def _object(value: bytes | None) -> dict[str, Any]:
