@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from streams.runtime.process import Stop
 from streams.tools.broker.broker import stop
 from streams.tools.score.processor import BATCH, Route, ScoreProcessor
-from streams.tools.score.score import Scoring, scorer_of
+from streams.tools.score.score import Scoring, reading_of, scorer_of
 from tests.benchmarks.spreads import spread
 from tests.support.brokers.development import started
 from tests.support.brokers.scoring import ScoredTopics, model
@@ -67,7 +67,7 @@ def bare(topics: ScoredTopics) -> None:
 
 def decoded(topics: ScoredTopics, scoring: Scoring) -> None:
     """Read as `score` does, and make the scores, without writing them."""
-    scorer, models = scorer_of(scoring, route(topics))
+    scorer, models = scorer_of(scoring, route(topics), reading_of(scoring, topics.input))
     version = models.newest()
     assert version is not None
     for batch in batches(topics):
@@ -78,7 +78,7 @@ def scored(topics: ScoredTopics, scoring: Scoring, *, transactions: bool = True)
     """Score all messages, as a new group."""
     with Stop() as stopped:
         process = route(topics, f"bench.{time.monotonic_ns()}", transactions=transactions)
-        scorer, models = scorer_of(scoring, process)
+        scorer, models = scorer_of(scoring, process, reading_of(scoring, topics.input))
         with closing(ScoreProcessor(process, scorer, models, stopped)) as processor:
             worker = threading.Thread(target=processor.run)
             worker.start()
@@ -156,7 +156,7 @@ def latencies(topics: ScoredTopics, scoring: Scoring, *, transactions: bool) -> 
 
     with Stop() as stopped:
         process = route(topics, f"bench.{time.monotonic_ns()}", transactions=transactions)
-        scorer, models = scorer_of(scoring, process)
+        scorer, models = scorer_of(scoring, process, reading_of(scoring, topics.input))
         with (
             closing(reader(topics.address, **{"fetch.wait.max.ms": 100})) as consumer,
             closing(ScoreProcessor(process, scorer, models, stopped)) as processor,

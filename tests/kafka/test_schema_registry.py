@@ -2,15 +2,12 @@
 
 import json
 import signal
-from contextlib import closing
 from decimal import Decimal
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from streams.bus.registry import SchemaRegistry
-from streams.mesh.settings.brokers import RegistrySettings
 from tests.kafka.test_existing_topic import SIZE, create, learnt, message, prepared, reader
 from tests.kafka.test_existing_topic import topic as _topic
 from tests.support.brokers.avro import need_fastavro, record
@@ -67,25 +64,6 @@ def produce(url, address, topic, numbers):
         odd = {3: None, 6: b"\0\x7f\xff\xff\xff" + kinds[6][5:]}  # a tombstone, and an id that nobody has
         producer.produce(topic, odd.get(number % 10, kinds[number % 10]), partition=0)
     assert producer.flush(PATIENCE) == 0
-
-
-def test_a_real_registry_gives_schemas_with_those_that_they_refer_to(schema_registry):
-    from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 # an extra
-
-    url, _ = schema_registry
-    settings = RegistrySettings.model_validate({"url": url})
-    with client_of(url) as client, closing(SchemaRegistry(settings)) as registry:
-        registry.look()
-        money, order = record("Money", amount=CENTS), record("Order", price="Money")
-        client.register_schema("money", Schema(json.dumps(money), "AVRO"))
-        reference = SchemaReference("Money", "money", 1)
-        number = client.register_schema("order", Schema(json.dumps(order), "AVRO", [reference]))
-        definition = registry.schema(number)
-        assert definition.kind == "AVRO"
-        assert [json.loads(text) for text in (*definition.references, definition.text)] == [money, order]
-        text = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})
-        assert registry.schema(client.register_schema("object", Schema(text, "JSON"))).kind == "JSON"
-        assert registry.schema(2**31 - 1) is None
 
 
 def test_a_node_reads_what_producers_write_and_waits_while_the_registry_is_away(

@@ -34,6 +34,14 @@ def values(count):
     return [json.dumps(record(number)).encode() for number in range(count)]
 
 
+def scored_once(topics, process, count):
+    """Wait until so many messages are scored, end the process, and assert that each is scored once."""
+    wait_until(lambda: len(topics.numbers()) >= count)
+    process.terminate()
+    assert process.ends() == 0, process.log
+    assert topics.numbers() == list(range(count))
+
+
 def test_a_score_has_its_messages_key_headers_time_and_partition(tmp_path, broker):
     topics = ScoredTopics(broker.address)
     messages = values(100)
@@ -118,10 +126,7 @@ def test_wherever_a_process_dies_each_message_is_scored_once(tmp_path, broker):
         assert process.ends() == -signal.SIGKILL, process.log
     following = [Forked(tmp_path, f"next-{k}", *scoring(some, path)) for k, some in enumerate(topics)]
     for some, process in zip(topics, following, strict=True):
-        wait_until(lambda some=some: len(some.numbers()) >= count)
-        process.terminate()
-        assert process.ends() == 0, process.log
-        assert some.numbers() == list(range(count))
+        scored_once(some, process, count)
 
 
 FAILURES = [
@@ -165,10 +170,7 @@ def test_what_was_aborted_is_scored_again_by_the_same_process(tmp_path, broker):
         FailingScore(tmp_path, f"failing-{k}", k, *scoring(some, path)) for k, some in enumerate(topics)
     ]
     for some, process in zip(topics, processes, strict=True):
-        wait_until(lambda some=some: len(some.numbers()) >= count)
-        process.terminate()
-        assert process.ends() == 0, process.log
-        assert some.numbers() == list(range(count))
+        scored_once(some, process, count)
 
 
 SUSPENDED = ["consumer_group_metadata", "begin_transaction", "commit_transaction"]
@@ -316,10 +318,7 @@ def test_messages_of_an_aborted_transaction_are_not_scored(tmp_path, broker):
     producer.abort_transaction(PATIENCE)
     topics.produce(values(10))
     process = Forked(tmp_path, "score", *scoring(topics, path))
-    wait_until(lambda: len(topics.numbers()) >= 10)
-    process.terminate()
-    assert process.ends() == 0, process.log
-    assert topics.numbers() == list(range(10))
+    scored_once(topics, process, 10)
 
 
 def test_at_least_once_loses_nothing_when_it_dies(tmp_path, broker):

@@ -5,30 +5,12 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from streams.mesh.settings.node import TopicSettings
-from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NotARecord
-from streams.records.messages import Messages
 from streams.records.observed import observed
 from streams.records.record import WholeMessage
+from tests.streams.records.test_messages import decoder, row, topic
 
-SCHEMA = {
-    "features": {"amount": "number", "customer.country": {"categories": ["DE", "FR"]}},
-    "label": {"column": "fraud", "positive": "yes"},
-}
 ENVELOPE = {"value": "payload.after", "where": {"payload.op": "c"}}
-
-
-def topic(**settings):
-    return TopicSettings.model_validate({"kind": "topic", "topic": "payments", "schema": SCHEMA} | settings)
-
-
-def decoder(settings):
-    return SchemaDecoder(settings.record, Messages(settings))
-
-
-def row(**fields):
-    return {"amount": 2, "customer": {"country": "FR"}, "fraud": "no", "status": "settled"} | fields
 
 
 PLACES = {

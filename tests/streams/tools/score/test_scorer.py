@@ -20,7 +20,7 @@ from streams.records.messages import Messages
 from streams.tools.model.predicting import ModelFile, predict
 from streams.tools.model.writing import source_of
 from streams.tools.score.processor import Route
-from streams.tools.score.score import Scoring, group_of, scorer_of
+from streams.tools.score.score import Scoring, group_of, reading_of, scorer_of
 from streams.tools.score.scorer import ModelVersion, Scorer
 from tests.support.brokers.scoring import SCHEMA, expected, model, record
 from tests.support.brokers.topics import connection
@@ -35,7 +35,8 @@ def route(topic="payments.new"):
 
 
 def scorer(path, **options):
-    made, models = scorer_of(Scoring(model=path, **options), route())
+    scoring, way = Scoring(model=path, **options), route()
+    made, models = scorer_of(scoring, way, reading_of(scoring, way.input))
     return made, models.newest()
 
 
