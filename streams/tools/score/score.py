@@ -114,7 +114,7 @@ def check_topics(scoring: Scoring, route: Route) -> None:
                 raise UsageError(f"{option}: {text}") from None
 
 
-class Reading(NamedTuple):
+class MessageReading(NamedTuple):
     """How messages become features and predictions; `whole`: with their keys and headers.
 
     `file`: the model, if a file has it.
@@ -127,7 +127,7 @@ class Reading(NamedTuple):
     whole: bool
 
 
-def scorer_of(scoring: Scoring, route: Route, reading: Reading) -> tuple[Scorer, Models]:
+def scorer_of(scoring: Scoring, route: Route, reading: MessageReading) -> tuple[Scorer, Models]:
     """Return what makes scores, and the models that it does so with. Raises UsageError, BusError."""
     if reading.file is not None:
         guarantee = reading.file.model.guarantee
@@ -147,7 +147,7 @@ def scorer_of(scoring: Scoring, route: Route, reading: Reading) -> tuple[Scorer,
     return scorer, models
 
 
-def reading_of(scoring: Scoring, topic: str) -> Reading:
+def reading_of(scoring: Scoring, topic: str) -> MessageReading:
     """Return how messages are read and predicted. Raises MeshFileError, UsageError; asks no broker."""
     file = None if scoring.model is None else _model_file(scoring)
     settings, refuser, path = _messages(scoring, file, topic)
@@ -167,7 +167,7 @@ def reading_of(scoring: Scoring, topic: str) -> Reading:
         text = "is read by up and node: must be json or csv to be scored while messages come"
         raise refuser.refuse((*path, "format"), text, settings.format)
     classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
-    return Reading(file, message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
+    return MessageReading(file, message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
