@@ -14,7 +14,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.kind import FileReader, WrongKind
 from streams.mesh.model_file import VectorName
-from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.files import read_yaml
 from streams.runtime.process import Stop
 from streams.terminal.report import say
@@ -72,6 +72,14 @@ def score(
         str | None,
         typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="URL|FILE",
+            help="Messages are Avro by this schema registry: its address, or a YAML file of its keys.",
+        ),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option("--group", metavar="NAME", help="The consumer group. [default: score.MESH.NODE.INPUT]"),
@@ -90,7 +98,8 @@ def score(
 
     With --model the model is a file. Without it MESH and NODE must be given: each message is then scored with
     the newest decision of the node, as its topic of decisions on the party's own broker tells it. Messages
-    are read as the node reads its source, or as the model says: JSON objects or CSV lines, in envelopes too.
+    are read as the node reads its source, or as the model says: JSON objects, CSV lines or Avro, in envelopes
+    too.
 
     A score has the key, the headers and the time of its message, and stands in the same partition if the
     topics have as many. Its value is JSON: the prediction, for logistic loss the probability, the class if
@@ -115,7 +124,7 @@ def score(
     except WrongKind as error:
         raise error.of_command("score") from None
     names = None if columns is None else tuple(columns.split(","))
-    scoring = Scoring(model, trusted, vector, run, threshold, names)
+    scoring = Scoring(model, trusted, vector, run, threshold, names, _registry(registry))
     default_group = group_of(scoring, source)
     route = Route(
         _broker(servers, broker, trusted),
@@ -153,6 +162,15 @@ def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str
         file, node = trusted
         return file.brokers(node).data
     raise UsageError("--servers or --broker: must be given with --model, as a model names no broker")
+
+
+def _registry(place: str | None) -> RegistrySettings | None:
+    """Return the registry at an address, or that of a file."""
+    if place is None:
+        return None
+    if "://" in place:
+        return FileReader(os.environ).validated(RegistrySettings, {"url": place}, Path("--registry"), ())
+    return FileReader(os.environ).validated(RegistrySettings, read_yaml(Path(place)), Path(place), ())
 
 
 def _summary(route: Route, counts: ScoreCounts) -> str:

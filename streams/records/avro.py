@@ -16,7 +16,8 @@ from io import BytesIO
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from streams.bus.registry import Definition, need_extra
+from streams.bus.bus import BusError
+from streams.bus.registry import Definition, SchemaRegistry, need_extra
 from streams.mesh.settings.files import SMALL
 from streams.records.decoder import Columns, columns_of
 from streams.records.faults import Fault
@@ -26,6 +27,7 @@ from streams.records.record import WholeMessage
 FRAME = 5
 """The bytes of a registry's frame: 0, and a schema's id."""
 UNFRAMED = "without a schema registry's frame"
+NOT_GIVEN = "of a schema that the registry does not give"
 REMEMBERED = 60.0
 """Seconds for which the registry is not asked again for a schema that it does not give."""
 _MOST_REFUSED = 10_000
@@ -370,6 +372,25 @@ class Schemas:
 
 def _id(message: bytes) -> int:
     return int.from_bytes(message[1:FRAME], "big")
+
+
+class SchemaLookup:
+    """Asks a registry for the schemas of ids, one after the other."""
+
+    def __init__(self, registry: SchemaRegistry, schemas: Schemas) -> None:
+        self._registry, self._schemas = registry, schemas
+
+    def ask(self, number: int) -> None:
+        """Learn the schema of an id, or take its records for unreadable, for now.
+
+        An id that gets no answer is to blame if a look gets one. Raises BusError if the look gets none
+        either: then the registry is away, or refuses these credentials.
+        """
+        try:
+            self._schemas.learn(number, self._registry.schema(number))
+        except BusError:
+            self._registry.look()
+            self._schemas.refuse(number, NOT_GIVEN)
 
 
 class AvroFields:

@@ -16,13 +16,12 @@ from threading import Condition, Event, Thread
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.registry import SchemaRegistry
 from streams.mesh.settings.node import TopicSettings
-from streams.records.avro import Schemas
+from streams.records.avro import SchemaLookup, Schemas
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import Decoder
 
 EVERY = 1.0
 """Seconds between two looks."""
-NOT_GIVEN = "of a schema that the registry does not give"
 
 
 def registry_watch(
@@ -40,6 +39,7 @@ class RegistryWatch:
 
     def __init__(self, registry: SchemaRegistry, schemas: Schemas, log: logging.Logger) -> None:
         self._registry, self._schemas, self._log = registry, schemas, log
+        self._lookup = SchemaLookup(registry, schemas)
         self._woken, self._stopped = Condition(), Event()
         self._wanted = dict[int, None]()  # ids, in order
         self._changed: Callable[[], None] = lambda: None
@@ -167,12 +167,11 @@ class RegistryWatch:
             if self._stopped.is_set() or time.monotonic() >= self._due:  # no number of ids puts off a look
                 return
             try:
-                self._schemas.learn(number, self._registry.schema(number))
-            except BusError:
-                self._look()
-                if not self.answers:  # the id is not to blame: it is asked for again
-                    return
-                self._schemas.refuse(number, NOT_GIVEN)
+                self._lookup.ask(number)
+            except BusError as error:  # the id is not to blame: it is asked for again
+                self._away(error)
+                self._due = time.monotonic() + EVERY
+                return
             with self._woken:
                 del self._wanted[number]
             self._changed()  # later ids may take longer than this one is denied

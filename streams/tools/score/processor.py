@@ -9,11 +9,11 @@ records sees both or neither. Three rules keep each message in one of them, whoe
    has been written, and its next owner begins at the position that was committed.
 3. What was aborted is read again from the committed positions.
 
-A partition is given back inside `poll` alone, where no transaction is open.
+A partition is given back where messages are read alone, and there no transaction is open.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -28,10 +28,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streams.bus.bus import BusError
+from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer_settings
 from streams.bus.errors import Cure, bus_error, cure
+from streams.bus.registry import SchemaRegistry
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.node import TopicSettings
+from streams.records.avro import SchemaLookup, Schemas
 from streams.records.faults import Fault
 from streams.records.record import WholeMessage, message_headers
 from streams.runtime.process import Stop
@@ -102,14 +105,64 @@ class ScoreCounts:
                 self.scored += 1
 
 
+class SchemaFetcher:
+    """Asks a source's registry for schemas; what it learns is in `schemas`. Use it from one thread."""
+
+    def __init__(self, source: TopicSettings, registry: SchemaRegistry, schemas: Schemas) -> None:
+        self._registry, self._schemas = registry, schemas
+        self._lookup = SchemaLookup(registry, schemas)
+        self._keys = bool(source.record.of_keys)
+        self._answers = True
+
+    def check(self) -> None:
+        """Look for the first time. Raises Denied if the registry refuses these credentials."""
+        try:
+            self._registry.look()
+        except Unreachable as error:
+            self._away(error)
+
+    def wanted(self, messages: Iterable[Any]) -> deque[int]:
+        """Return the ids that the registry is to be asked for, each once, before messages are scored."""
+        messages = list(messages)
+        texts = [message.value() or b"" for message in messages]
+        if self._keys:
+            texts += [message.key() or b"" for message in messages]
+        return deque(self._schemas.unknown(texts))
+
+    def fetch(self, number: int) -> bool:
+        """Ask for the schema of an id; return whether the registry is there: else it is asked again."""
+        try:
+            self._lookup.ask(number)
+        except BusError as error:  # one that refuses is away too: its users may be renewed
+            self._away(error)
+            return False
+        if not self._answers:
+            LOGGER.warning("the schema registry answers again")
+        self._answers = True
+        return True
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._registry.close()
+
+    def _away(self, error: BusError) -> None:
+        if self._answers:
+            LOGGER.warning("%s: messages of new schemas wait until it answers", error)
+        self._answers = False
+
+
 class ScoreProcessor:
     """Scores one topic in one process; more of them share its partitions. Call `run`, then `close`.
 
-    `counts`: what is written for good.
+    `fetcher`: fetches the schemas that messages name; None: they name none. `counts`: what is written for
+    good.
     """
 
-    def __init__(self, route: Route, scorer: Scorer, models: Models, stop: Stop) -> None:
+    def __init__(
+        self, route: Route, scorer: Scorer, models: Models, stop: Stop, fetcher: SchemaFetcher | None = None
+    ) -> None:
         self._route, self._scorer, self._models, self._stop = route, scorer, models, stop
+        self._fetcher = fetcher
         self.counts = ScoreCounts()
         self._given_back = set[Place]()
         self._refused: tuple[str, KafkaError] | None = None
@@ -158,11 +211,32 @@ class ScoreProcessor:
             return []
         messages = [first, *self._consumer.consume(BATCH - 1, 0)]
         readable = [message for message in messages if self._is_readable(message)]
+        if self._fetcher is not None and not self._has_schemas(readable, self._fetcher):
+            return []
         if not self._given_back:
             return readable
         # one may have come back within this look, and its messages stand in it twice
         self._read_again([message for message in readable if _place(message) in self._given_back])
         return [message for message in readable if _place(message) not in self._given_back]
+
+    def _has_schemas(self, messages: Sequence[Any], fetcher: SchemaFetcher) -> bool:
+        """Wait until the registry has answered for each schema that messages name; False: asked to stop.
+
+        Meanwhile this process stays in its group: it looks for messages, and reads again what comes of
+        partitions that are new to it.
+        """
+        numbers = fetcher.wanted(messages)
+        if not numbers:
+            return True
+        while numbers and not self._stop.asked.is_set():
+            self._consumer.pause(self._consumer.assignment())
+            is_there = fetcher.fetch(numbers[0])
+            if is_there:
+                numbers.popleft()
+            early = self._consumer.consume(BATCH, 0 if is_there else WAIT)
+            self._read_again([message for message in early if self._is_readable(message)])
+        self._consumer.resume(self._consumer.assignment())
+        return not numbers
 
     def _is_readable(self, message: Any) -> bool:
         error = message.error()

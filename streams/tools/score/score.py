@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +18,12 @@ from streams.bus.bus import UnknownTopic
 from streams.bus.connection import LOGGER, consumer_settings
 from streams.bus.errors import Cure, bus_error, cure
 from streams.bus.logs import Logs, reached
+from streams.bus.registry import SchemaRegistry
 from streams.codec.topics import LONGEST_TOPIC, SCORE
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
-from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, header_columns
@@ -30,7 +31,7 @@ from streams.records.sources import message_decoder
 from streams.runtime.process import Stop
 from streams.tools.model.predicting import ModelFile, check_fits, check_threshold
 from streams.tools.model.writing import promised_of_all, weakest
-from streams.tools.score.processor import Route, ScoreCounts, ScoreProcessor
+from streams.tools.score.processor import Route, SchemaFetcher, ScoreCounts, ScoreProcessor
 from streams.tools.score.scorer import FixedModel, Models, ModelVersion, Scorer
 
 _LONGEST = LONGEST_TOPIC - len(".deadletter")
@@ -43,7 +44,7 @@ class Scoring:
     """What to score by. `model`: a model file; None: the decisions of the node. `node`: a mesh and its node.
 
     `vector`: None is the average of a model, and the newest decision of a node. `run`: the run whose
-    decisions count. `columns`: messages are CSV lines of these.
+    decisions count. `columns`: messages are CSV lines of these. `registry`: messages are Avro by its schemas.
     """
 
     model: Path | None = None
@@ -52,6 +53,7 @@ class Scoring:
     run: str | None = None
     threshold: float | None = None
     columns: tuple[str, ...] | None = None
+    registry: RegistrySettings | None = None
 
 
 def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None]) -> ScoreCounts:
@@ -62,11 +64,23 @@ def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None
     _check_names(route)
     reading = reading_of(scoring, route.input)  # what is wrong without a broker is said without one
     check_topics(scoring, route)
-    scorer, models = scorer_of(scoring, route, reading)
-    with closing(models), closing(ScoreProcessor(route, scorer, models, stop)) as processor:
+    with ExitStack() as stack:
+        fetcher = _fetcher(reading)
+        if fetcher is not None:
+            stack.enter_context(closing(fetcher)).check()
+        scorer, models = scorer_of(scoring, route, reading)
+        stack.enter_context(closing(models))
+        processor = stack.enter_context(closing(ScoreProcessor(route, scorer, models, stop, fetcher)))
         tell(f"{route.input} to {route.output}, as group {route.group}")
         processor.run()
     return processor.counts
+
+
+def _fetcher(reading: "MessageReading") -> SchemaFetcher | None:
+    schemas, source = reading.decoder.schemas, reading.settings
+    if schemas is None or source.registry is None:
+        return None
+    return SchemaFetcher(source, SchemaRegistry(source.registry), schemas)
 
 
 def group_of(scoring: Scoring, topic: str) -> str:
@@ -115,16 +129,13 @@ def check_topics(scoring: Scoring, route: Route) -> None:
 
 
 class MessageReading(NamedTuple):
-    """How messages become features and predictions; `whole`: with their keys and headers.
-
-    `file`: the model, if a file has it.
-    """
+    """How messages become features and predictions. `file`: the model, if a file has it."""
 
     file: ModelFile | None
+    settings: TopicSettings
     decoder: SchemaDecoder
     loss: Loss
     classes: tuple[str, ...]
-    whole: bool
 
 
 def scorer_of(scoring: Scoring, route: Route, reading: MessageReading) -> tuple[Scorer, Models]:
@@ -142,7 +153,7 @@ def scorer_of(scoring: Scoring, route: Route, reading: MessageReading) -> tuple[
         guarantee,
         classes=reading.classes,
         threshold=scoring.threshold,
-        whole=reading.whole,
+        whole=reading.settings.reads_whole,
     )
     return scorer, models
 
@@ -163,11 +174,8 @@ def reading_of(scoring: Scoring, topic: str) -> MessageReading:
     if scoring.threshold is not None:
         check_threshold(scoring.threshold, loss_settings)
     _check_predicts(loss, settings, refuser, path)
-    if settings.registry is not None:
-        text = "is read by up and node: must be json or csv to be scored while messages come"
-        raise refuser.refuse((*path, "format"), text, settings.format)
     classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
-    return MessageReading(file, message_decoder(refuser, settings, path), loss, classes, settings.reads_whole)
+    return MessageReading(file, settings, message_decoder(refuser, settings, path), loss, classes)
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
@@ -198,6 +206,8 @@ def _messages(
         mesh, node = scoring.node
         path: tuple[str, ...] = ("nodes", node, "source")
         source = mesh.own(node).source
+        if scoring.registry is not None and isinstance(source, TopicSettings | FileSettings):
+            return _as_avro(source, scoring, topic), mesh, path
         if isinstance(source, TopicSettings):
             return source, mesh, path
         if isinstance(source, FileSettings):
@@ -207,6 +217,8 @@ def _messages(
     if model is None:
         raise UsageError(_NEITHER)
     settings = model.messages(topic)
+    if scoring.registry is not None:
+        return _as_avro(settings, scoring, topic), model, ("source",)
     if isinstance(settings, TopicSettings):
         return settings, model, ("source",)
     return (
@@ -235,6 +247,23 @@ def _as_messages(
         "schema": source.record,
         "max_record_bytes": source.max_record_bytes,
     }
+    return TopicSettings.model_validate(tree)
+
+
+def _as_avro(source: FileSettings | TopicSettings, scoring: Scoring, topic: str) -> TopicSettings:
+    """Return the settings of Avro by the registry that is given, with a source's schema and envelope."""
+    if scoring.columns is not None:
+        raise UsageError(f"--columns {','.join(scoring.columns)}: are those of CSV lines, not of Avro")
+    tree: dict[str, object] = {
+        "kind": "topic",
+        "topic": topic,
+        "format": "avro",
+        "registry": scoring.registry,
+        "schema": source.record,
+        "max_record_bytes": source.max_record_bytes,
+    }
+    if isinstance(source, TopicSettings):
+        tree |= {"value": source.value, "where": source.where, "where_headers": source.where_headers}
     return TopicSettings.model_validate(tree)
 
 

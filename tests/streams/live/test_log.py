@@ -7,6 +7,7 @@ import re
 import pytest
 
 from streams.live.log import start_logging
+from tests.support.processes.in_process import logging_kept
 
 VALUE = "4.2571,hidden"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -14,13 +15,8 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    root, ours = logging.getLogger(), logging.getLogger("mirrormesh")
-    before = root.handlers[:], root.level, ours.level, logging.raiseExceptions
-    yield
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
-    logging.raiseExceptions = before[3]
+    with logging_kept():
+        yield
 
 
 @pytest.fixture

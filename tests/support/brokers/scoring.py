@@ -99,6 +99,13 @@ class ScoredTopics:
         """The number of the message that each score is of, in order."""
         return sorted(int(score.key()) for score in self.scores())
 
+    def members(self, group):
+        """How many partitions each member of a group has; `{input}` in its name is the input."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        (answer,) = admin.describe_consumer_groups([group.format(input=self.input)]).values()
+        members = answer.result(PATIENCE).members
+        return sorted(len(member.assignment.topic_partitions) for member in members)
+
     def _committed(self, topic):
         broker, messages = connection(self.address), []
         settings = {

@@ -1,6 +1,8 @@
 """Runs the command line in this process, as a user would in the folder at hand."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -37,6 +39,19 @@ class Outcome(NamedTuple):
     err: str
 
 
+@contextmanager
+def logging_kept() -> Iterator[None]:
+    """Log afterwards as before, whatever a command has set up for its process."""
+    root, ours = logging.getLogger(), logging.getLogger("mirrormesh")
+    before = root.handlers[:], root.level, ours.level, logging.raiseExceptions
+    try:
+        yield
+    finally:
+        root.handlers[:], logging.raiseExceptions = before[0], before[3]
+        root.setLevel(before[1])
+        ours.setLevel(before[2])
+
+
 class Commands:
     """`call("plan", "mesh.yaml")` is `mirrormesh plan mesh.yaml`, or what another `entry` makes of it."""
 
@@ -46,7 +61,7 @@ class Commands:
     def __call__(self, *arguments: object) -> Outcome:
         """Run it. SystemExit alone may come out of it."""
         self._capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        with logging_kept(), pytest.raises(SystemExit) as ended:
             self._entry([str(argument) for argument in arguments])
         shown = self._capsys.readouterr()
         return Outcome(int(ended.value.code or 0), shown.out, shown.err)

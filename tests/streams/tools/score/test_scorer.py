@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.losses.losses import Logistic, RangeLoss, Softmax, Squared
+from streams.bus.registry import Definition
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
 from streams.mesh.model_file import ModelGuarantee, read_model
+from streams.mesh.settings.brokers import RegistrySettings
 from streams.mesh.settings.node import TopicSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault
@@ -22,6 +24,7 @@ from streams.tools.model.writing import source_of
 from streams.tools.score.processor import Route
 from streams.tools.score.score import Scoring, group_of, reading_of, scorer_of
 from streams.tools.score.scorer import ModelVersion, Scorer
+from tests.support.brokers import avro
 from tests.support.brokers.scoring import SCHEMA, expected, model, record
 from tests.support.brokers.topics import connection
 from tests.support.meshes.files import changed, written
@@ -181,6 +184,25 @@ def test_csv_messages_have_the_dialect_of_the_file_that_was_learnt_from(tmp_path
     assert json.loads(score)["prediction"] == pytest.approx(expected(3)["prediction"])
 
 
+@pytest.mark.parametrize("kind", ["csv", "topic"])
+def test_avro_is_read_by_the_registry_that_is_given_and_the_models_schema(tmp_path, kind):
+    avro.need_fastavro()
+    source = {"kind": kind, "schema": SCHEMA} | ({"value": "after"} if kind == "topic" else {})
+    registry = RegistrySettings(url="http://registry.example")
+    scoring = Scoring(model=model(tmp_path, source=source), registry=registry)
+    reading = reading_of(scoring, "payments.new")
+    assert reading.settings.registry == registry
+    row = avro.record(x="double", y="long")
+    schema = avro.record("Change", after=avro.record("Row", x="double", y="long")) if kind == "topic" else row
+    reading.decoder.schemas.learn(7, Definition("AVRO", json.dumps(schema)))
+    fields = {"x": record(3)["x"], "y": record(3)["y"]}
+    value = avro.message(7, schema, {"after": fields} if kind == "topic" else fields)
+    made, models = scorer_of(scoring, route(), reading)
+    score, unknown = made.scores([value, b"\0\0\0\0\x08" + value[5:]], models.newest())
+    assert json.loads(score)["prediction"] == pytest.approx(expected(3)["prediction"])
+    assert str(unknown) == "of a schema that is not known"
+
+
 def test_groups_of_scores_begin_with_a_word_that_no_mesh_may_have(tmp_path):
     assert group_of(Scoring(model=model(tmp_path)), "t") == "score.banks.t"
     with pytest.raises(MeshFileError, match=r'mesh\.name: "score": is a kind of topics or groups'):
@@ -215,6 +237,12 @@ def test_a_model_of_another_schema_is_refused_in_a_line(tmp_path, changes, optio
         (["--run", "run-1"], "--run run-1: goes with a node's decisions, not with --model"),
         (["--input", "a/b"], "--input a/b: must be the name of a topic"),
         (["--output", "a" * 240], "must be the name of a topic: up to 238 letters"),
+        (["--registry", "ftp://registry"], '--registry: url: "ftp://registry": must be http:// or https://'),
+        (["--registry", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (
+            ["--registry", "http://r", "--columns", "x,y"],
+            "--columns x,y: are those of CSV lines, not of Avro",
+        ),
         (["--servers", "kafka"], "--servers kafka: must be HOST:PORT"),
         (["--servers", "kafka:99999"], "--servers kafka:99999: must be HOST:PORT"),
     ],
@@ -227,7 +255,7 @@ def test_what_is_wrong_without_a_broker_is_said_without_one(tmp_path, capsys, op
     )
     path = model(tmp_path, source=kind)
     usual = {"--servers": "127.0.0.1:1", "--input": "in", "--output": "out"}
-    usual |= {options[0]: options[1]}
+    usual |= dict(zip(options[::2], options[1::2], strict=True))
     words = [word for pair in usual.items() for word in pair]
     outcome = Commands(capsys)("score", "--model", path, *words)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome
