@@ -1,10 +1,12 @@
 """Audits a mechanism: compares what its code does with what it claims.
 
 The statistical audit draws on two slots that differ in one record, as far as the clip allows, and looks at
-the first coordinate. The lattice test finds what a statistic cannot see, values that one slot reaches and its
-neighbour does not: it plays the sampler's answers for one slot back to another, and the releases must be the
-same bits. If they are, a release is made of integers and coins that the sampler answered for both, of
-directions that do not depend on data, and of public values. So noise in floats is found (Mironov 2012).
+the first coordinate. With features the two records are those that `RowFeatures.furthest` names, as far apart
+as features go, and the statistic is the logarithm of the likelihoods' ratio. The lattice test finds what a
+statistic cannot see, values that one slot reaches and its neighbour does not: it plays the sampler's answers
+for one slot back to another, and the releases must be the same bits. If they are, a release is made of
+integers and coins that the sampler answered for both, of directions that do not depend on data, and of public
+values. So noise in floats is found (Mironov 2012).
 
 The releases of `gaussian-bisr` must be audited together, as later ones reveal something about earlier ones.
 The statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as
@@ -21,10 +23,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from nodes.accounting.calibration import gaussian_epsilon
-from nodes.privacy.bisr import FINER
+from nodes.privacy.features import ABSENT, RowFeatures
 from nodes.privacy.mechanism import Audited, Band, Sampler, Secret
 from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism
+from nodes.privacy.sampled import GridMechanism
 from nodes.values import BoolArray, FloatArray, IntArray, Release
 
 # Lower bounds on a mechanism's epsilon and mu, from samples alone.
@@ -125,6 +128,8 @@ def _divergence(seen: float, p: float) -> float:
     return total
 
 
+Statistic = Callable[[FloatArray], FloatArray]
+"""Returns a number (n,) of releases (n, D)."""
 _CHUNK = 1 << 16
 _STEEP = 2.0**20
 _MOST_ROUNDS = 16
@@ -180,8 +185,32 @@ def samples(
         raise ValueError("the noise is simulated: there is nothing to audit")
     row = np.zeros((1, mechanism.dimension))
     row[0, 0] = mechanism.theta
-    first, second = (_statistics(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
+    statistic: Statistic = _first_coordinate
+    rows = row, -row
+    if isinstance(mechanism, GridMechanism) and mechanism.features is not None:
+        furthest = mechanism.features.furthest
+        rows, statistic = (furthest[:1], furthest[1:]), _likelihoods(mechanism, furthest)
+    first, second = (_statistics(mechanism, record, draws, round, statistic, drawn) for record in rows)
     return first, second
+
+
+def _first_coordinate(releases: FloatArray) -> FloatArray:
+    return releases[:, 0]
+
+
+def _likelihoods(mechanism: GridMechanism, pair: FloatArray) -> Statistic:
+    """Return the likelihoods' ratio of two slots of one row each, (2, width), as a function of releases."""
+    unit = mechanism.grid.step / mechanism.batch_size * -_STEEP
+    first, second = (mechanism.bounded_sum(row[None])[0] * unit for row in pair)
+
+    def ratio(releases: FloatArray) -> FloatArray:
+        if mechanism.mu is not None:
+            along: FloatArray = (releases @ (first - second)) / unit
+            return along
+        further: FloatArray = (np.abs(releases - second) - np.abs(releases - first)).sum(-1)
+        return further
+
+    return ratio
 
 
 def audit_rounds(mechanism: Audited) -> int:
@@ -209,33 +238,50 @@ def _alike(mechanism: Audited, random: np.random.Generator, round: int) -> bool:
 
 
 def _slot(mechanism: Audited, random: np.random.Generator) -> FloatArray:
-    shape = (int(random.integers(0, min(mechanism.batch_size, 8) + 1)), mechanism.dimension)
+    count = int(random.integers(0, min(mechanism.batch_size, 8) + 1))
+    features = mechanism.features if isinstance(mechanism, GridMechanism) else None
+    if features is not None:
+        return _rows(features, count, random)
+    shape = (count, mechanism.dimension)
     rows = random.standard_normal(shape) * mechanism.theta * 10 ** random.uniform(-3, 3, (shape[0], 1))
     rows[random.random(shape[0]) < 0.1] = math.nan
     return rows
 
 
+def _rows(features: RowFeatures, count: int, random: np.random.Generator) -> FloatArray:
+    """Return rows of all sizes and classes, some broken, some absent."""
+    rows = np.abs(random.standard_normal((count, features.width))) * 10 ** random.uniform(-3, 3, (count, 1))
+    rows[:, -1] = random.choice([ABSENT, 0.0, 1.0], count)
+    rows[random.random(count) < 0.1, 0] = math.nan
+    return rows
+
+
 def _statistics(
-    mechanism: Audited, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
+    mechanism: Audited,
+    row: FloatArray,
+    draws: int,
+    round: int,
+    statistic: Statistic,
+    drawn: Callable[[int], None] | None,
 ) -> FloatArray:
     rows = max(1, _CHUNK // max(row.size, mechanism.draw_cost))
     parts = []
     for start in range(0, draws, rows):
         slots = np.broadcast_to(row, (min(rows, draws - start), *row.shape))
-        parts.append(_statistic(mechanism, slots, round))
+        parts.append(_statistic(mechanism, slots, round, statistic))
         if drawn is not None:
             drawn(len(slots))
     return np.concatenate(parts)
 
 
-def _statistic(mechanism: Audited, slots: FloatArray, round: int) -> FloatArray:
-    """Return the first coordinate of the releases of `slots` (n, 1, d), or <C y, C(G - G')> over rounds."""
+def _statistic(mechanism: Audited, slots: FloatArray, round: int, of_releases: Statistic) -> FloatArray:
+    """Return `of_releases` of the releases of `slots` (n, 1, d), or <C y, C(G - G')> over rounds."""
     releases: list[FloatArray] = []
     secret: Secret | None = None
     for t in range(audit_rounds(mechanism)):
-        gradients = slots if t == 0 else np.zeros_like(slots)
+        gradients = slots if t == 0 else slots[:, :0]
         private = mechanism.privatise(round + t, Private(gradients), _steep, secret)
-        releases.append(private.release[:, 0])
+        releases.append(of_releases(private.release))
         secret = private.secret
     if mechanism.band is None:
         return releases[0]
@@ -302,13 +348,20 @@ def band_lattice_holds(mechanism: Audited, band: Band, pairs: int, seed: int) ->
 
 
 def _bands_alike(mechanism: Audited, band: Band, random: np.random.Generator, round: int) -> bool:
-    shape = (min(mechanism.batch_size, 2), mechanism.dimension)
-    slots, other_slots = (mechanism.theta * random.uniform(-1, 1, (2, *shape)) for _ in range(2))
+    count = min(mechanism.batch_size, 2)
+    features = mechanism.features if isinstance(mechanism, GridMechanism) else None
+
+    def two_slots() -> FloatArray:
+        if features is not None:
+            return _rows(features, 2 * count, random).reshape(2, count, features.width)
+        return mechanism.theta * random.uniform(-1, 1, (2, count, mechanism.dimension))
+
+    slots, other_slots = two_slots(), two_slots()
     tape = _Tape(mechanism.sampler)
     pair = _pair(mechanism, tape, slots, round)
     other_pair = _pair(mechanism, _Tape(None, tape.answers), other_slots, round)
     difference = np.rint((pair[1] - other_pair[1]) / band.step).astype(np.int64)
-    last = tape.answers[1] + (difference << FINER)
+    last = tape.answers[1] + (difference << band.finer)
     answered_pair = _pair(mechanism, _Tape(None, [tape.answers[0], last]), other_slots, round)
     return tape.whole and all(
         first.tobytes() == two.tobytes() for first, two in zip(pair, answered_pair, strict=True)

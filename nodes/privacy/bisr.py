@@ -7,23 +7,23 @@ private value, to be journalled with the release and passed to the next step. Wi
 
 Guarantees
 ----------
-Adjacency: event, as in `nodes.privacy.gaussian`: one observation, in one slot, moves the sum of that one
-step by at most D = 2K in L2, in integers. G + C^-1 Z is a function of C G + Z, and C G moves by at most
-s D, s the norm of C's first column, however long the stream. So in real arithmetic Z of scale sigma is
-(epsilon, delta) for the whole stream, as one release of sensitivity s D is (Balle, Wang 2018), adaptively
-chosen data included. Required: an exact sampler, one call a round, slots that do not shift, a public point
-at which the gradients are taken, and a band that holds what the steps before it drew.
+Adjacency: event, as in `nodes.privacy.gaussian`: one observation, in one slot, moves the sum of that one step
+by at most D = 2K in L2, in integers (of features: by their D). G + C^-1 Z is a function of C G + Z, and C G
+moves by at most s D, s the norm of C's first column, however long the stream. So in real arithmetic Z of
+scale sigma is (epsilon, delta) for the whole stream, as one release of sensitivity s D is (Balle, Wang 2018),
+adaptively chosen data included. Required: an exact sampler, one call a round, slots that do not shift, a
+public point at which the gradients are taken, and a band that holds what the steps before it drew.
 
-In the integers that are drawn: Z is discrete Gaussian on a grid 2^24 times finer than the gradients'. In its
-steps y_t = G_t + Z_t + [sum_{k>=1} r_k Z_{t-k}], [] the nearest integer (without this rounding y_t would show
-the parity of Z_{t-1}, as r_1 = -1/2, and so that of G). The release is made of y_t/2^24, rounded again, which
-is post-processing. For either of two neighbours each y belongs to one Z, as y_1, y_2 ... give Z_1, Z_2 ... in
-turn: no y is excluded. The two Z differ by h_t, which is 0 before the slot s of the observation, and from
-then on C (what the observation moved, and an error of at most 1 in each coordinate of each step, for two
-roundings): ||h_t|| <= c_{t-s} D + gain sqrt(d), and h_t is known before Z_t is drawn. So this is an adaptive
-composition of discrete Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps,
-d T coordinates (`nodes.accounting.releases`). The scale is made for T = 2^40, which takes 0.01 % more
-noise at d = 1,000.
+In the integers that are drawn: Z is discrete Gaussian on a grid 2^24 times finer than the gradients'
+(features: 2^`finer`, and so below). In its steps y_t = G_t + Z_t + [sum_{k>=1} r_k Z_{t-k}], [] the nearest
+integer (without this rounding y_t would show the parity of Z_{t-1}, as r_1 = -1/2, and so that of G). The
+release is made of y_t/2^24, rounded again, which is post-processing. For either of two neighbours each y
+belongs to one Z, as y_1, y_2 ... give Z_1, Z_2 ... in turn: no y is excluded. The two Z differ by h_t, which
+is 0 before the slot s of the observation, and from then on C (what the observation moved, and an error of at
+most 1 in each coordinate of each step, for two roundings): ||h_t|| <= c_{t-s} D + gain sqrt(d), and h_t is
+known before Z_t is drawn. So this is an adaptive composition of discrete Gaussian releases, (epsilon, delta)
+for sensitivity s D + gain sqrt(d T) over T steps, d T coordinates (`nodes.accounting.releases`). The scale is
+made for T = 2^40, which takes 0.01 % more noise at d = 1,000.
 
 | case | what happens |
 |---|---|
@@ -56,9 +56,10 @@ from nodes.privacy.sampled import GridMechanism
 from nodes.values import IntArray
 
 FINER = 24
-"""Draws are in steps of 2^-24 of the gradients' grid."""
+"""Draws are in steps of 2^-24 of the gradients' grid; with features of steps as small as K/2^44 of theirs."""
 
 _BITS = 20
+_FINEST = 44
 _MOST_STEPS = 1 << 40
 
 
@@ -76,6 +77,11 @@ class GaussianBisr(GridMechanism):
     matrix: BandMatrix = field(init=False)
 
     @property
+    def finer(self) -> int:
+        """The bits by which a draw's step is finer than the grid's: `FINER`; features have finer grids."""
+        return FINER if self.features is None else max(1, _FINEST - self.grid.radius.bit_length())
+
+    @property
     def basis(self) -> str:
         """The settings that all draws of one band share."""
         return f"{self.bands} bands, scale {self.scale!r}, grid {self.grid.step!r}, d {self.dimension}"
@@ -83,7 +89,7 @@ class GaussianBisr(GridMechanism):
     @property
     def sensitivity(self) -> int:
         """The L2 distance by which one record moves all draws, in their steps: s D + gain sqrt(d T)."""
-        distance = self.matrix.norm * (2 * self.grid.radius << FINER)
+        distance = self.matrix.norm * (self.distance << self.finer)
         return math.ceil(distance + self.matrix.gain * math.sqrt(self.dimension * _MOST_STEPS))
 
     @property
@@ -94,17 +100,17 @@ class GaussianBisr(GridMechanism):
     @property
     def band(self) -> Band:
         """The matrix and the step of the grid that a release is rounded to."""
-        return Band(self.matrix, self.grid.step / self.batch_size)
+        return Band(self.matrix, self.grid.step / self.batch_size, self.finer)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
         """Return how releases compose if all h records of every slot may change."""
         delta = self.delta if budget is None else budget.delta
-        distance = 2 * self.grid.radius * self.batch_size << FINER
+        distance = self.distance * self.batch_size << self.finer
         return BandComposition(self.matrix, distance, self.scale, self.dimension, delta)
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
         """Return the standard deviation of a coordinate's noise on the mean gradient, with a full band."""
-        return math.ldexp(self.scale, -FINER) * self.matrix.row_norm * self.grid.step / self.batch_size
+        return math.ldexp(self.scale, -self.finer) * self.matrix.row_norm * self.grid.step / self.batch_size
 
     def _clip_grid(self) -> Grid:
         in_range(self.epsilon)
@@ -114,12 +120,12 @@ class GaussianBisr(GridMechanism):
 
     def _noise(self) -> float:
         fits_memory("bands", self.bands, self.dimension)
-        room = room_for_noise(self.grid.radius << FINER, self.batch_size)
+        room = room_for_noise(self.grid.radius << self.finer, self.batch_size)
         steps = self.dimension * _MOST_STEPS
         return analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / TAIL)
 
     def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, Secret | None]:
-        points = total << FINER
+        points = total << self.finer
         noisy = self.sampler.gaussian(round, points, self.scale)
         draw = noisy - points
         band = self._checked_band(secret, draw)
@@ -129,8 +135,8 @@ class GaussianBisr(GridMechanism):
         return self._rounded(noisy, band), after
 
     def _rounded(self, noisy: IntArray, band: IntArray) -> IntArray:
-        """Return y/2^24, rounded: integers of the gradients' grid."""
-        rounded: IntArray = (noisy + self.matrix.mixed(band) + (1 << (FINER - 1))) >> FINER
+        """Return y/2^finer, rounded: integers of the gradients' grid."""
+        rounded: IntArray = (noisy + self.matrix.mixed(band) + (1 << (self.finer - 1))) >> self.finer
         return rounded
 
     def _checked_band(self, secret: Secret | None, draw: IntArray) -> IntArray:

@@ -4,13 +4,13 @@ Guarantees
 ----------
 Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
 displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
-observation moves the sum by at most 2K in L2 (`nodes.privacy.clipping`). Discrete Gaussian noise (Canonne,
-Kamath, Steinke 2020), whose scale `nodes.accounting.calibration` derives from epsilon, delta, 2K and d, makes
-the release (epsilon, delta), discretisation included. So is the whole stream: each observation enters one
-slot, and what follows is made of the release. Calibration `analytic` is that of Balle, Wang 2018, `classic`
-is sqrt(2 ln(2/delta)) 2K/epsilon. Nothing is assumed about the loss, step size, map, set or solver: they come
-after. Required: an exact sampler, one call a round, slots that do not shift, and a public point at which the
-gradients are taken.
+observation moves the sum by at most D = 2K in L2 (`nodes.privacy.clipping`), or by the D of its features
+(`nodes.privacy.features`). Discrete Gaussian noise (Canonne, Kamath, Steinke 2020), whose scale
+`nodes.accounting.calibration` derives from epsilon, delta, D and d, makes the release (epsilon, delta),
+discretisation included. So is the whole stream: each observation enters one slot, and what follows is made of
+the release. Calibration `analytic` is that of Balle, Wang 2018, `classic` is sqrt(2 ln(2/delta)) D/epsilon.
+Nothing is assumed about the loss, step size, map, set or solver: they come after. Required: an exact sampler,
+one call a round, slots that do not shift, and a public point at which the gradients are taken.
 
 | case | what happens |
 |---|---|
@@ -54,12 +54,12 @@ class GaussianGradient(GridMechanism):
     @property
     def mu(self) -> float:
         """The sensitivity over the noise's scale, rounded up: all that composition needs."""
-        return math.nextafter(2 * self.grid.radius / self.scale, math.inf)
+        return math.nextafter(self.distance / self.scale, math.inf)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
         """Return how releases compose if all h records of a slot may change."""
         delta = self.delta if budget is None else budget.delta
-        return GaussianComposition(2 * self.grid.radius * self.batch_size, self.scale, self.dimension, delta)
+        return GaussianComposition(self.distance * self.batch_size, self.scale, self.dimension, delta)
 
     def _clip_grid(self) -> Grid:
         in_range(self.epsilon)
@@ -69,7 +69,7 @@ class GaussianGradient(GridMechanism):
     def _noise(self) -> float:
         room = room_for_noise(self.grid.radius, self.batch_size)
         scale_of = analytic_scale if self.calibration == "analytic" else classic_scale
-        return scale_of(self.epsilon, self.delta, 2 * self.grid.radius, self.dimension, room / TAIL)
+        return scale_of(self.epsilon, self.delta, self.distance, self.dimension, room / TAIL)
 
     def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, None]:  # noqa: ARG002
         return self.sampler.gaussian(round, total, self.scale), None

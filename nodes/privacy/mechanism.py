@@ -75,10 +75,14 @@ class Privatised(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Correlation of noise over rounds by the matrix C^-1. `step`: that of the grid of estimates."""
+    """Correlation of noise over rounds by the matrix C^-1.
+
+    `step`: that of the grid of estimates. `finer`: the bits by which a draw's step is finer.
+    """
 
     matrix: BandMatrix
     step: float
+    finer: int
 
 
 class Mechanism(Protocol):

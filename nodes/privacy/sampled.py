@@ -1,8 +1,9 @@
 """Shared by mechanisms with noise: their settings, and the noisy sum of a slot on a public grid.
 
-Each gradient of a slot is clipped on its own, before the noise. Sparse gradients give the same integers as
-dense ones: a coordinate that is not stored is 0, and so is its grid point. The sum is dense, and so is the
-noise on it: which coordinates were stored does not show.
+Each gradient of a slot is clipped on its own, before the noise. With `features` rows come in place of
+gradients: what a row adds, how much that is at most, and how far a replaced row moves the sum, is theirs.
+Sparse gradients give the same integers as dense ones: a coordinate that is not stored is 0, and so is its
+grid point. The sum is dense, and so is the noise on it: which coordinates were stored does not show.
 """
 
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ import numpy as np
 
 from nodes.checks import at_least_one, positive
 from nodes.privacy.clipping import Grid, Norm, Totals, along_rows, clip, to_grid, to_l2_grid
+from nodes.privacy.features import RowFeatures
 from nodes.privacy.mechanism import Band, Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
@@ -97,16 +99,37 @@ class OnGradients(Sampled):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridMechanism(OnGradients, ABC):
-    """Integer noise of `scale` on the sum of a slot's gradients, each clipped in `norm` on `grid`."""
+    """Integer noise of `scale` on the sum of a slot's gradients, each clipped in `norm` on `grid`.
+
+    With `features` it is on the sum of what rows (..., n, width) add; `dimension` is the sum's length, and
+    `theta` says nothing more than the features. Raises ValueError for features of another norm or length.
+    """
 
     norm: ClassVar[Literal["l1", "l2"]]
+    features: RowFeatures | None = field(default=None, kw_only=True)
     grid: Grid = field(init=False)
     scale: float = field(init=False)
 
     def __post_init__(self) -> None:
         OnGradients.__post_init__(self)
-        object.__setattr__(self, "grid", self._clip_grid())
+        grid, features = self._clip_grid(), self.features
+        if features is not None:
+            if (features.norm, features.length) != (self.norm, self.dimension):
+                fits = f"{self.norm} and {self.dimension}"
+                raise ValueError(f"features of {features.norm} and length {features.length}: must be {fits}")
+            grid = features.grid
+        object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "scale", self._noise())
+
+    @property
+    def distance(self) -> int:
+        """The most, in steps, that the sum moves in `norm` if one record is replaced, added or removed."""
+        return 2 * self.grid.radius if self.features is None else self.features.distance
+
+    @property
+    def width(self) -> int:
+        """The length of a row that `privatise` takes."""
+        return self.dimension if self.features is None else self.features.width
 
     @abstractmethod
     def _clip_grid(self) -> Grid:
@@ -128,7 +151,7 @@ class GridMechanism(OnGradients, ABC):
         self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None = None
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
-        rows = checked(opened(gradients), self.batch_size, self.dimension)
+        rows = checked(opened(gradients), self.batch_size, self.width)
         total, clipped, broken = self.bounded_sum(rows)
         estimate, after = self.estimated(round, total, secret)
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken), after)
@@ -142,6 +165,8 @@ class GridMechanism(OnGradients, ABC):
 
     def bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
         """Return (sum (..., d) of the clipped gradients' grid points, number clipped, number broken)."""
+        if self.features is not None:
+            return self.features.summed(as_array(gradients))
         to_points = to_grid if self.norm == "l1" else to_l2_grid
         return bounded_sum(gradients, self.theta, self.norm, partial(to_points, grid=self.grid))
 

@@ -1,0 +1,191 @@
+"""Decisions from class sums and moments: public maps of the consensus, which need no step and no clip.
+
+Releases are running means of a slot's noisy sums over h, q_{t+1} = z_t + (g_t - z_t)/t, so after t rounds of
+learning they are the mean of all nodes' g_1 ... g_t, as far as mixing has come. They are functions of the
+noisy sums alone: no decision enters, so nothing is lost where a node decides otherwise. What a decision is
+made of has its noise: all of this is post-processing.
+
+In the notation of `nodes.privacy.features`, everything is first divided by the released number of records f
+(of h), so records that are missing, empty slots, and nodes that have joined change nothing. With a class's
+share p_k = max(f_k/f, 0.04/C), divided by their sum, and mean mu_k = sum_k/(f p_k):
+
+| features | decision |
+|---|---|
+| class sums, labels +-1 | w = mu_+ - mu_-, cut (|mu_+|^2 - |mu_-|^2)/2: the nearest mean |
+| class sums, C classes | w_k = mu_k, cut |mu_k|^2/2 |
+| moments | w = (S + r I)^-1 (mu_+ - mu_-), cut w'mu + z(1 - p_+) sqrt(w'Sw) |
+
+mu is the mean of all rows, S = G/f - mu mu', r = max(nu, nu/2 - lambda_min(S)) (ridge linear discriminant
+analysis), nu = sqrt(2) sigma sqrt(d)/(f sqrt(N_eff)): the spectral norm of the noise in S, whose products
+have the deviation sigma/sqrt(2). sigma is the deviation of a coordinate of one node's mean; N_eff = 1/sum of
+squares of this round's weights, as mixing before this round makes the noise only smaller. nu is at least
+1e-4, for columns that depend on each other. z is the normal quantile: about a share p_+ of the rows is above
+the cut.
+
+| case | decision |
+|---|---|
+| no record yet, or a released number of records below 1e-9 h | 0 |
+| one class alone, a noisy count at or below 0 | the share of 0.04/C |
+| a constant column, d = 1 | as any other: the ridge is above 0 |
+
+Sums are in one order; the eigenvalues are LAPACK's, so decisions are equal bit for bit on one machine, and
+releases, which no decision enters, everywhere.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+
+from nodes.privacy.features import HEIGHT, PART, WHOLE
+from nodes.values import FloatArray
+
+LEAST_RIDGE = 1e-4
+_LEAST_COUNT = 1e-9
+_LEAST_SHARE = 0.04
+
+
+class Discriminant(Protocol):
+    """Maps means of features (..., D) to decisions."""
+
+    @property
+    def length(self) -> int:
+        """D."""
+
+    @property
+    def size(self) -> int:
+        """The length of a decision."""
+
+    def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:
+        """Return the decisions (..., size); `deviations` (...): those of a coordinate's noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearestMean:
+    """The decision of class sums of `columns` numbers; two classes: one row, the second against the first.
+
+    `intercept`: whether rows end with a constant `HEIGHT`, whose coordinate holds the cut.
+    """
+
+    columns: int
+    classes: int
+    intercept: bool = False
+
+    @property
+    def length(self) -> int:
+        """C (d + 1)."""
+        return self.classes * (self.columns + 1)
+
+    @property
+    def size(self) -> int:
+        """The length of a decision: rows of d numbers, and the cut's."""
+        return (1 if self.classes == 2 else self.classes) * (self.columns + self.intercept)
+
+    def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:  # noqa: ARG002 # no ridge
+        """Return the decisions (..., size)."""
+        blocks = means.reshape(*means.shape[:-1], self.classes, self.columns + 1)
+        total, _, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT)
+        cuts = np.add.reduce(centres * centres, -1) / 2
+        if self.classes == 2:
+            centres, cuts = centres[..., 1:, :] - centres[..., :1, :], cuts[..., 1:] - cuts[..., :1]
+        rows = _with_cut(centres, cuts) if self.intercept else centres
+        decisions = rows.reshape(*means.shape[:-1], self.size)
+        return np.where(total[..., None] > 0.0, decisions, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeDiscriminant:
+    """The decision of moments of `columns` numbers, weighted by `kappa`.
+
+    `intercept`: whether rows end with a constant `HEIGHT`, whose coordinate holds the cut.
+    """
+
+    columns: int
+    kappa: float
+    intercept: bool = False
+
+    @property
+    def length(self) -> int:
+        """The length d (d + 1)/2 + 2 (d + 1) of a sum."""
+        return (self.columns + 4) * (self.columns + 1) // 2
+
+    @property
+    def size(self) -> int:
+        """The length of a decision."""
+        return self.columns + self.intercept
+
+    def ridge(self, count: FloatArray, deviations: FloatArray) -> FloatArray:
+        """Return nu of a released number of records, over h: the size of the noise in S."""
+        nu: FloatArray = math.sqrt(2 * self.columns) * deviations / count
+        return np.maximum(nu, LEAST_RIDGE)
+
+    def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:
+        """Return the decisions (..., size)."""
+        products = self.columns * (self.columns + 1) // 2
+        blocks = means[..., products:].reshape(*means.shape[:-1], 2, self.columns + 1) / self.kappa
+        total, shares, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT)
+        count = np.where(total > 0.0, total, 1.0)
+        centre = np.add.reduce(blocks[..., :-1], -2) / count[..., None]
+        covariance = self._second(means[..., :products]) / count[..., None, None]
+        covariance = covariance - centre[..., :, None] * centre[..., None, :]
+        values, vectors = np.linalg.eigh(covariance)
+        nu = self.ridge(count, deviations)
+        ridge = np.maximum(nu, nu / 2 - values[..., 0])
+        difference = centres[..., 0, :] - centres[..., 1, :]
+        along = np.add.reduce(vectors * difference[..., :, None], -2) / (values + ridge[..., None])
+        weights = np.add.reduce(vectors * along[..., None, :], -1)
+        if self.intercept:
+            spread = np.sqrt(np.maximum(np.add.reduce(values * along * along, -1), 0.0))
+            cut = np.add.reduce(weights * centre, -1) + _quantiles(1.0 - shares[..., 0]) * spread
+            weights = _with_cut(weights, cut)
+        return np.where(total[..., None] > 0.0, weights, 0.0)
+
+    def _second(self, quadratic: FloatArray) -> FloatArray:
+        """Return G (..., d, d) of its upper triangle (..., d (d + 1)/2)."""
+        rows, columns = np.triu_indices(self.columns)
+        entries = np.where(rows == columns, quadratic, quadratic * (WHOLE / PART))
+        second = np.empty((*quadratic.shape[:-1], self.columns, self.columns))
+        second[..., rows, columns] = entries
+        second[..., columns, rows] = entries
+        return second
+
+
+def _centres(sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (records (...), 0 if there are none; classes' shares (..., C) and means (..., C, d))."""
+    total = np.add.reduce(counts, -1)
+    learnt = total > _LEAST_COUNT
+    count = np.where(learnt, total, 1.0)[..., None]
+    shares = np.maximum(counts / count, _LEAST_SHARE / counts.shape[-1])
+    shares = shares / np.add.reduce(shares, -1, keepdims=True)
+    return np.where(learnt, total, 0.0), shares, sums / (count * shares)[..., None]
+
+
+def _with_cut(weights: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return weights whose score of a row that ends with `HEIGHT` is 0 at the cut."""
+    return np.concatenate([weights, -cuts[..., None] / HEIGHT], -1)
+
+
+def _quantiles(shares: FloatArray) -> FloatArray:
+    """Return the normal quantiles of shares above 0 and below 1, same shape."""
+    quantile = NormalDist().inv_cdf
+    return np.array([quantile(share) for share in shares.ravel().tolist()]).reshape(shares.shape)
+
+
+def mean_deviation(deviation: float, rounds: int, band: FloatArray | None = None) -> float:
+    """Return the deviation of a coordinate's noise in the mean of so many rounds.
+
+    `deviation`: that of one draw. `band`: r_0 = 1, r_1, ... of correlated noise, whose sum over t rounds has
+    draw Z_{t-k} r_0 + ... + r_k times.
+    """
+    if band is None:
+        return deviation / math.sqrt(rounds)
+    sums = np.cumsum(band)[:rounds]
+    squares = float(np.add.reduce(sums * sums)) + (rounds - len(sums)) * float(sums[-1]) ** 2
+    return deviation * math.sqrt(squares) / rounds
+
+
+Deviations = Callable[[int], float]
+"""Returns the deviation of a coordinate's noise in the mean of the first t >= 1 rounds."""
