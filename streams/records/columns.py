@@ -6,7 +6,7 @@ A value that is missing becomes what its owner says, and nothing is estimated fr
 import math
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -266,7 +266,7 @@ def _bucket_all(edges: FloatArray, values: FloatArray) -> FloatArray:
 def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatArray | None:
     """Return what `cell` makes of the values, each distinct one of which it sees once, as a word."""
     if set(map(type, values)) == {str}:
-        return _by_value(cell, values)
+        return _of_distinct(cell, values, dict.fromkeys(values))
     if _any_beyond(values):
         return None
     return _by_value(cell, [word(value) for value in values])
@@ -277,9 +277,16 @@ def _by_value(cell: Callable[[object], Any], values: Sequence[object]) -> FloatA
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1 or bool in kinds:  # 1 equals 1.0 and True, and is spelt in another way
         return None
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    if kinds == {float} and 0.0 in places:  # and so does 0.0 -0.0
+    distinct = dict.fromkeys(values)
+    if kinds == {float} and 0.0 in distinct:  # and so does 0.0 -0.0
         return None
+    return _of_distinct(cell, values, distinct)
+
+
+def _of_distinct(
+    cell: Callable[[object], Any], values: Sequence[object], distinct: Iterable[object]
+) -> FloatArray | None:
+    places = {value: place for place, value in enumerate(distinct)}
     rows = [cell(value) for value in places]
     if None in rows:
         return None
@@ -295,8 +302,11 @@ def bounded_rows(rows: FloatArray, norm: float | None) -> FloatArray:
     largest[largest == 0.0] = 1.0  # a row of zeros stays as it is
     scaled = rows / largest[:, None]
     lengths = largest * np.sqrt((scaled**2).sum(axis=1))
+    short = lengths <= norm
+    if short.all():
+        return rows
     factors = norm / (lengths / largest)
-    return np.where((lengths <= norm)[:, None], rows, scaled * factors[:, None])
+    return np.where(short[:, None], rows, scaled * factors[:, None])
 
 
 def bounded(row: FloatArray, norm: float | None) -> FloatArray:

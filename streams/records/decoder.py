@@ -2,14 +2,16 @@
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import orjson
 
-from nodes.values import FloatArray
+from nodes.values import BoolArray, FloatArray
 from streams.mesh.settings.node import DialectSettings, is_utf8
 from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
 from streams.records.columns import (
@@ -198,6 +200,26 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return fields
 
 
+class Parts(NamedTuple):
+    """What is read of n records. Of the r ones that are `readable` (n,): features (r, d), and labels (r,).
+
+    A label is NaN where there is none.
+    """
+
+    readable: BoolArray
+    features: FloatArray
+    labels: FloatArray
+
+
+def joined(parts: Iterable[Parts]) -> Parts:
+    """Return the parts of all, of which there is at least one."""
+    return Parts(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+_ALONE = 32
+"""The most records of which each is decoded alone if one is odd: of more each half is decoded at once."""
+
+
 class SchemaDecoder(TotalDecoder[FloatArray]):
     """Decodes records by one schema. Total: it returns an observation or None for any bytes.
 
@@ -284,13 +306,32 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return super().decode_each(values)
         return list(zip(arrays[0], arrays[1].tolist(), strict=True))
 
-    def parts_of(self, values: Sequence[bytes]) -> list[tuple[FloatArray | None, float | None]]:
-        """Return `parts` of each record, at once if they are ordinary."""
+    def parts_of(self, values: Sequence[bytes]) -> Parts:
+        """Return `parts` of all records, as far as they are ordinary at once."""
         arrays = self.at_once(values)
-        if arrays is None:
-            return [self.parts(value) for value in values]
-        features, labels = arrays
-        return list(zip(features, [None] * len(values) if labels is None else labels.tolist(), strict=True))
+        if arrays is not None:
+            features, labels = arrays
+            labels = np.full(len(values), math.nan) if labels is None else labels
+            return Parts(np.ones(len(values), np.bool_), features, labels)
+        if len(values) > _ALONE:
+            middle = len(values) // 2
+            return joined((self.parts_of(values[:middle]), self.parts_of(values[middle:])))
+        pairs = [self.parts(value) for value in values]
+        rows = [(row, label) for row, label in pairs if row is not None]
+        return Parts(
+            np.array([row is not None for row, _ in pairs], np.bool_),
+            np.array([row for row, _ in rows]).reshape(-1, self.dimension),
+            np.array([math.nan if label is None else label for _, label in rows]),
+        )
+
+    def texts(self, values: Sequence[bytes], column: str) -> list[str | None]:
+        """Return `text` of each record, at once if they are ordinary and hold texts there."""
+        with suppress(Exception):  # an odd one; the exception may show it
+            if len(values) >= self.fewest and max(map(len, values)) <= self.longest:
+                texts = (self._fields.columns(values, (column,)) or {}).get(column, ())
+                if len(texts) and set(map(type, texts)) == {str}:
+                    return list(cast("Sequence[str]", texts))
+        return [self.text(value, column) for value in values]
 
     @property
     def schemas(self) -> "Schemas | None":

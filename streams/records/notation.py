@@ -60,7 +60,9 @@ class Notation(NamedTuple):
         if str not in types:
             parsed = np.fromiter(cast("Sequence[float]", values), np.float64, len(values))
         else:
-            texts = [value for value in values if type(value) is str]
+            texts = cast("Sequence[str]", values)
+            if types != {str}:
+                texts = [value for value in values if type(value) is str]
             if self.plain is None:
                 if not all(map(self.grammar.fullmatch, texts)):
                     return None

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -33,7 +33,7 @@ from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
-from streams.records.decoder import SchemaDecoder
+from streams.records.decoder import Parts, SchemaDecoder, joined
 from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.record import CHUNK
 from streams.records.schema_files import Refuser, records_to_predict
@@ -184,14 +184,17 @@ class LeftOutRecords:
     unlabelled: int = 0
     labels: FaultCounts = field(default_factory=FaultCounts)
 
-    def add(self, line: bytes, parts: tuple[FloatArray | None, float | None], decoder: SchemaDecoder) -> None:
-        """Count a record, by what the decoder made of it."""
-        features, label = parts
-        self.records.add(decoder.fault(line) if features is None else None)
-        if features is not None and label is None:
-            self.unlabelled += 1
-            if self.unlabelled <= _LOOKED_AT and (fault := decoder.fault(line)).kind not in {EMPTY, MISSING}:
+    def add(self, lines: Sequence[bytes], parts: Parts, decoder: SchemaDecoder) -> None:
+        """Count records, by what the decoder made of them."""
+        self.records.records += parts.labels.size
+        for place in np.flatnonzero(~parts.readable).tolist():
+            self.records.add(decoder.fault(lines[place]))
+        unlabelled = np.flatnonzero(parts.readable)[np.isnan(parts.labels)]
+        for place in unlabelled[: max(0, _LOOKED_AT - self.unlabelled)].tolist():
+            fault = decoder.fault(lines[place])
+            if fault.kind not in {EMPTY, MISSING}:
                 self.labels.add(fault)
+        self.unlabelled += unlabelled.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,31 +283,31 @@ def predictions(
     vector = file.model.seen(which)
     also = () if wanted.id_column is None else (wanted.id_column,)
     lines, decoder = records_to_predict(refuser, settings, path, also)
-    parts, ids, left_out, numbers = [], [], LeftOutRecords(), list[int]()
+    blocks, ids, left_out, numbers = [], list[str | None](), LeftOutRecords(), list[int]()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)
     while chunk := list(islice(lines, CHUNK)):
         records_read = [line for _, line in chunk]
         numbers += [number for number, _ in chunk]
-        for line, line_parts in zip(records_read, decoder.parts_of(records_read), strict=True):
-            parts.append(line_parts)
-            left_out.add(line, line_parts, decoder)
-            ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
-    readable = [(features, label) for features, label in parts if features is not None]
-    if not readable:
-        reason = f": {left_out.records}" if parts else ""
+        blocks.append(decoder.parts_of(records_read))
+        left_out.add(records_read, blocks[-1], decoder)
+        if wanted.id_column is not None:
+            ids += decoder.texts(records_read, wanted.id_column)
+    if left_out.records.malformed == len(numbers):
+        reason = f": {left_out.records}" if numbers else ""
         raise refuser.refuse((*path, "path"), f"holds no record that can be read{reason}", settings.path)
-    features = np.array([row for row, _ in readable])
+    readable, features, labels = joined(blocks)
     predictions_made = _said(file, loss, vector, features)
     following = iter(predictions_made.tolist())
     records = [
-        (number, None if row is None else next(following))
-        for number, (row, _) in zip(numbers, parts, strict=True)
+        (number, next(following) if is_readable else None)
+        for number, is_readable in zip(numbers, readable.tolist(), strict=True)
     ]
     classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
-    is_labelled = np.array([label is not None for _, label in readable])
-    labels = np.array([label for _, label in readable if label is not None])
-    scored = score(loss, vector, features[is_labelled], labels) if is_labelled.any() else None
+    is_labelled = ~np.isnan(labels)
+    labels = labels[is_labelled]
+    with_label = features if is_labelled.all() else features[is_labelled]
+    scored = score(loss, vector, with_label, labels) if labels.size else None
     likely = probabilities(loss, predictions_made)
     values = predictions_made if likely is None else likely
     at_threshold = (

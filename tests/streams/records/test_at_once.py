@@ -161,12 +161,15 @@ def same(values, read):
     arrays = read.at_once(values)
     if arrays is not None and arrays[1] is None:
         assert [label for _, label in map(read.parts, values)] == [None] * len(values)
-    for (features, label), (features_alone, label_alone) in zip(
-        read.parts_of(values), map(read.parts, values), strict=True
-    ):
-        assert label == label_alone
-        assert (features is None) == (features_alone is None)
-        assert features is None or bits(features) == bits(features_alone)
+    parts, pairs = read.parts_of(values), [read.parts(value) for value in values]
+    rows = [(features, label) for features, label in pairs if features is not None]
+    assert parts.readable.tolist() == [features is not None for features, _ in pairs]
+    assert [bits(features) for features in parts.features] == [bits(features) for features, _ in rows]
+    assert [None if np.isnan(label) else label for label in parts.labels.tolist()] == [
+        label for _, label in rows
+    ]
+    for column in ("hashed", "plain"):
+        assert read.texts(values, column) == [read.text(value, column) for value in values]
     return arrays is not None and arrays[1] is not None
 
 
