@@ -1,4 +1,4 @@
-"""Knows which files the command under way has read, so that it writes over none of them.
+"""Knows which files the command under way reads, so that it writes over none of them.
 
 A program that uses the library decides for itself: there is a command under way in the command line alone.
 """
@@ -6,12 +6,12 @@ A program that uses the library decides for itself: there is a command under way
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-_FILES: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that the command has read", default=None)
+_FILES: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that the command reads", default=None)
 """Each by device and inode: a file has many names."""
 
 
@@ -27,13 +27,27 @@ def noting_files() -> Iterator[None]:
 
 def note_file(file: Any) -> None:
     """Note that this open file is read. Every reader of a file that a user names calls it."""
-    files, status = _FILES.get(), os.fstat(file.fileno())
+    with suppress(OSError):  # standard input may be none of the system's
+        _note(os.fstat(file.fileno()))
+
+
+def note_path(path: str) -> None:
+    """Note a file of records that settings name, by its path: it may be read later, or by another command.
+
+    So an output in its place is refused before anything is done.
+    """
+    with suppress(OSError):
+        _note(Path(path).stat())
+
+
+def _note(status: os.stat_result) -> None:
+    files = _FILES.get()
     if files is not None and stat.S_ISREG(status.st_mode):
         files.add((status.st_dev, status.st_ino))
 
 
 def is_read(path: Path) -> bool:
-    """Return whether the command under way has read the file at that path, by whatever name."""
+    """Return whether the command under way reads the file at that path, by whatever name."""
     try:
         status = path.stat()
     except OSError:

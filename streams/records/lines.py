@@ -73,7 +73,9 @@ def _read(
 ) -> Iterator[T]:
     recode = recode or _as_it_is
     if path == "-":
-        yield from read(recode(stdin or sys.stdin.buffer), math.inf)
+        source = stdin or sys.stdin.buffer
+        note_file(source)  # `< records.csv` is a name of it too
+        yield from read(recode(source), math.inf)
         return
     with closing(opened(path)) as file:
         readable = recode(file)

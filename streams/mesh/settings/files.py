@@ -13,7 +13,7 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from streams.mesh.errors import MeshFileError, Problem
-from streams.mesh.read_files import note_file
+from streams.mesh.read_files import note_file, note_path
 from streams.mesh.settings.base import Count, Settings, refusal
 
 # Shared settings of files: paths, `${NAME}` from the environment, and which records to take.
@@ -71,7 +71,11 @@ def _resolved(value: object, info: ValidationInfo) -> object:
     path = from_environment(value, info)
     if not isinstance(path, str) or not is_path(path):
         raise refusal("must be a path, or - for standard input")
-    return path if path == "-" else beside(path, info)
+    if path == "-":
+        return path
+    resolved = beside(path, info)
+    note_path(resolved)
+    return resolved
 
 
 def beside(path: str, info: ValidationInfo) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streams.mesh.errors import UsageError
+from streams.mesh.errors import UsageError, check_output
 from streams.mesh.settings.parties import Party
 from streams.tools.export.raw_mesh import Participant, RawCollaboration, RawMesh, participant, party, read_any
 
@@ -143,3 +143,4 @@ def _check(folder: Path) -> None:
         if (path.is_symlink() or not path.is_dir()) and name not in written_names:
             allowed = "must be empty, an earlier export, or not there yet"
             raise UsageError(f"--output {folder}: holds {name}, which no export wrote: {allowed}")
+        check_output(path)

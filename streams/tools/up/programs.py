@@ -264,6 +264,8 @@ def replayed(
     place, slots = StateFolder(state).replay, file.mesh.slots
     if not isinstance(slots, TimeSlotsSettings):
         raise TypeError("check_replay comes first")
+    if place.exists() and place.samefile(file.path):
+        raise UsageError(f"--state {state}: the replay would be written over {place}: must be another folder")
     earlier = _earlier(file, state, now, fed)
     start = earlier.start if earlier else slots.start + math.ceil(now + lead(file) - slots.start)
     shift = round(start - slots.start)

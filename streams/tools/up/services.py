@@ -12,7 +12,7 @@ import yaml
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.mesh.errors import UsageError, naming
+from streams.mesh.errors import UsageError, check_output, naming
 from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.shipped import packed
@@ -184,6 +184,7 @@ def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path)
         ],
     }
     path = folder / "prometheus.yaml"
+    check_output(path)
     with naming(path):
         path.write_text(yaml.safe_dump(settings, sort_keys=False), "utf-8")
     words = (

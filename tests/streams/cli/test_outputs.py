@@ -1,6 +1,7 @@
 """No command writes over a file that it reads, by whatever name: it says so, and all stays as it was."""
 
 import os
+from io import TextIOWrapper
 
 import pytest
 
@@ -75,3 +76,46 @@ def test_a_command_knows_nothing_of_what_the_one_before_it_read(call, tmp_path):
     assert call("predict", "out/model.json", "records.csv", "--output", "new.csv").code == 0
     assert call("predict", "out/model.json", "held.csv", "--output", "records.csv").code == 0
     assert (tmp_path / "records.csv").read_text() != ROWS
+
+
+def test_predictions_do_not_replace_what_comes_by_standard_input(call, tmp_path, monkeypatch):
+    with (tmp_path / "records.csv").open("rb") as records:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(records))
+        outcome = call("predict", "out/model.json", "-", "--output", "records.csv")
+        assert outcome.code == 2
+        assert "records.csv: this command reads it" in outcome.err
+        assert (tmp_path / "records.csv").read_text() == ROWS
+
+
+@pytest.mark.parametrize("name", ["rounds.csv", "summary.json", "model.npz", "model.json"])
+@pytest.mark.parametrize("source", ["records.csv", "held.csv", "mesh.yaml"])
+def test_a_run_writes_nothing_if_one_of_its_results_would_replace_what_it_reads(call, tmp_path, name, source):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    os.link(tmp_path / source, folder / name)
+    outcome = call("run", "mesh.yaml", "--quiet", "--output", "new")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{name}: this command reads it" in outcome.err
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_a_model_does_not_replace_the_records_of_its_mesh(call, tmp_path):
+    os.link(tmp_path / "records.csv", tmp_path / "fraud.json")
+    outcome = call("model", "mesh.yaml", "--output", "fraud")
+    assert outcome.code == 2
+    assert "fraud.json: this command reads it" in outcome.err
+
+
+def test_an_export_does_not_replace_the_file_that_it_is_made_of(call, tmp_path):
+    mesh = tmp_path / "mesh.yaml"
+    mesh.write_text(mesh.read_text() + "brokers: {mesh: {servers: 'kafka.example:9092'}}\n")
+    options = ("--mesh-operator", "--image", f"registry.example/mesh@sha256:{'a' * 64}", "--output", "ex")
+    assert call("export", "compose", "mesh.yaml", *options).code == 0
+    assert call("export", "compose", "mesh.yaml", *options).code == 0
+    (exported,) = (tmp_path / "ex" / "mesh").iterdir()
+    exported.write_text(exported.read_text() + "# a word of the operator's own\n")
+    before = exported.read_text()
+    outcome = call("export", "compose", str(exported), *options)
+    assert outcome.code == 2
+    assert f"{exported.name}: this command reads it" in outcome.err
+    assert exported.read_text() == before

@@ -313,6 +313,14 @@ def test_a_replay_goes_on_with_its_own_start_until_it_has_ended_unbegun(timed, s
     assert replayed(timed, state, NOW + 500, lambda _: []).mesh.shift == SHIFT + 500
 
 
+def test_a_replay_is_not_written_over_the_file_that_it_is_made_of(timed, state):
+    first = replayed(timed, state, NOW)
+    before = first.path.read_bytes()
+    with pytest.raises(UsageError, match=r"would be written over .*replay\.yaml: must be another folder"):
+        replayed(first, state, NOW + 500)
+    assert first.path.read_bytes() == before
+
+
 def test_a_replay_that_was_fed_and_has_ended_unbegun_keeps_its_times(timed, state):
     """Its topics take no record with another time: a second one would only fail later, feeder by feeder."""
     written = replayed(timed, state, NOW).path.read_text()
