@@ -192,10 +192,10 @@ def node(
     scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.
 
     Several nodes of a party cost far less in one process than in one each: they share connections, loop and
-    endpoints, so they need the same brokers and users. Each has its own journal and lock. A node that has
-    ended, failed or cannot start leaves the others alone; the process ends with the last one, with 1 if one
-    has failed. A lock and a topic that is missing are waited for meanwhile; then all nodes begin again.
-    What the broker's connections or a bug end, ends all. Options apply to each node.
+    endpoints, so they need the same brokers and users, and topics of their own. Each has its own journal and
+    lock. A node that has ended, failed or cannot start leaves the others alone; the process ends with the
+    last one, with 1 if one has failed. A lock and a topic that is missing are waited for meanwhile; then all
+    nodes begin again. What the broker's connections or a bug end, ends all. Options apply to each node.
 
     \b
     Examples:

@@ -445,7 +445,11 @@ def names_of(nodes: Sequence[HostedNode]) -> tuple[str, ...]:
 
 
 def check_shared(file: MeshFile, names: Sequence[str]) -> None:
-    """Raise UsageError unless the nodes have the same brokers: a process has one user on each."""
+    """Raise UsageError unless the nodes have the same brokers, and each a topic of its own.
+
+    A process has one user on each broker, and one position in each topic: it would give the partitions of
+    one node to the other.
+    """
     first = file.brokers(names[0])
     for name in names[1:]:
         node_brokers = file.brokers(name)
@@ -458,6 +462,12 @@ def check_shared(file: MeshFile, names: Sequence[str]) -> None:
             raise UsageError(
                 f"{names[0]} and {name} have records on different brokers: each needs a process of its own"
             )
+    readers = dict[str, str]()
+    for name in names:
+        topic = file.data_topics(name).records
+        reader = readers.setdefault(topic, name)
+        if reader != name:
+            raise UsageError(f"{reader} and {name} read one topic, {topic}: each needs a process of its own")
 
 
 def logger(names: Sequence[str]) -> logging.Logger:

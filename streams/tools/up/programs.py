@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -99,7 +100,8 @@ def fed_here(file: MeshFile) -> list[str]:
 
 
 def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
-    """Return the nodes here, by process. Nodes with different brokers or endpoints cannot share one.
+    """Return the nodes here, by process. Nodes with different brokers or endpoints cannot share one, nor
+    those that read one topic.
 
     Unless `processes` says how many, there is one for each node; with more than `SINGLE` nodes about one for
     each processor. Raises UsageError.
@@ -107,17 +109,24 @@ def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
     size, processes = len(file.nodes), options.processes
     if processes is None and size <= SINGLE:
         return [(name,) for name in file.nodes]
-    nodes_by_endpoint: dict[object, list[str]] = {}
+    groups_by_key: dict[object, list[str]] = {}
+    readers = Counter[str]()  # of each topic, so far
     for name, part in file.nodes.items():
-        brokers = file.brokers(name)
+        brokers, topic = file.brokers(name), file.data_topics(name).records
         endpoint = part.private_endpoint if options.metrics_from is None else None  # which takes its place
-        nodes_by_endpoint.setdefault((brokers.mesh, brokers.data, endpoint), []).append(name)
-    groups = list(nodes_by_endpoint.values())
+        key = brokers.mesh, brokers.data, file.records_broker(name), endpoint, readers[topic]
+        readers[topic] += 1
+        groups_by_key.setdefault(key, []).append(name)
+    groups = list(groups_by_key.values())
     if processes is None:
         processes = min(size, max(2, os.cpu_count() or 2, len(groups)))
     if not len(groups) <= processes <= size:
         text = f"must be from {len(groups)} to {size}, the nodes here"
-        difference = "" if len(groups) == 1 else f": {_first(groups)} differ in brokers or private_endpoint"
+        difference = (
+            ""
+            if len(groups) == 1
+            else f": {_first(groups)} differ in brokers or private_endpoint, or share a topic"
+        )
         raise UsageError(f"--processes is {processes}: {text}{difference}")
     shares = [1] * len(groups)
     while sum(shares) < processes:

@@ -88,6 +88,16 @@ def test_nodes_of_different_brokers_share_no_process(tmp_path):
         check_shared(file, ["a", "b"])
 
 
+def test_nodes_that_read_partitions_of_one_topic_share_no_process(tmp_path):
+    schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "distance"}}
+    topic = {"kind": "topic", "topic": "payments", "schema": schema}
+    parts = {name: {"source": topic | {"partitions": [k]}} for k, name in enumerate("ab")}
+    file = loaded(tmp_path, mesh(tmp_path, **parts))
+    check_shared(file, ["a", "c"])
+    with pytest.raises(UsageError, match="a and b read one topic, payments: each needs a process of its own"):
+        NodeProcess(file, ["a", "b"], NodeOptions(tmp_path))
+
+
 def test_the_command_says_it_in_one_line(tmp_path, monkeypatch, capsys):
     path = written(tmp_path, mesh(tmp_path))
     monkeypatch.setattr("sys.argv", ["mirrormesh", "node", str(path), "a", "a", "--state", str(tmp_path)])

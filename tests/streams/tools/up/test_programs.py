@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from streams.collaboration.file import load_collaboration
+from streams.live.node_process import check_shared
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError, load
 from streams.records.sources import open_source
@@ -186,6 +187,23 @@ def test_nodes_of_other_brokers_have_other_processes(tmp_path):
         UsageError, match="from 2 to 4, the nodes here: a and b differ in brokers or private_endpoint"
     ):
         shared_out(file, 1)
+
+
+def test_readers_of_one_topic_have_other_processes(tmp_path):
+    tree = changed()
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "distance"}}
+    topic = {"kind": "topic", "topic": "payments", "schema": schema}
+    for number, name in enumerate("ad"):
+        tree["nodes"][name]["source"] = topic | {"partitions": [number]}
+    elsewhere = topic | {"topic": "others", "broker": {"servers": "127.0.0.1:4"}}
+    tree["nodes"]["c"]["source"] = elsewhere
+    file = loaded(tmp_path, tree)
+    assert shared_out(file, 3) == [("a", "b"), ("c",), ("d",)]
+    with pytest.raises(UsageError, match="a and c differ in brokers or private_endpoint, or share a topic"):
+        shared_out(file, 2)
+    for names in shared_out(file, 3):
+        check_shared(file, names)
 
 
 def test_private_endpoints_count_unless_others_take_their_place(tmp_path):
