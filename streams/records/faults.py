@@ -40,6 +40,8 @@ class NotARecord(Enum):
 
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
 TWICE = "stands twice"
+ZERO_BYTE = "begins with a zero byte, as a schema registry's frame does"
+"""Bytes that are no JSON: a producer that frames its values may be behind them."""
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
 _NOT_FINITE = re.compile(r"\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
 _LABELS = re.compile(r"[^,]+(,[^,]+)+")
@@ -194,9 +196,9 @@ def json_fault(value: bytes, columns: Sequence[str] = ()) -> Fault:
     try:
         pairs = json.loads(value, object_pairs_hook=tuple)
     except UnicodeDecodeError:
-        return Fault(None, "not UTF-8")
+        return Fault(None, ZERO_BYTE if value.startswith(b"\0") else "not UTF-8")
     except (ValueError, RecursionError):
-        return Fault(None, "not JSON")
+        return Fault(None, ZERO_BYTE if value.startswith(b"\0") else "not JSON")
     if not isinstance(pairs, tuple):
         return Fault(None, "not a JSON object")
     keys = Counter(key for key, _ in pairs)

@@ -41,6 +41,8 @@ BAD_JSON = {
     b"[" * 100_000: "longer than 16,384 bytes, the source's max_record_bytes",
     b"[" * 10_000: "not JSON",
     b"[1]": "not a JSON object",
+    b"\x00\x00\x00\x00\x07" + b'{"amount": 1}': "begins with a zero byte, as a schema registry's frame does",
+    b"\x00\x00\x01\xe9\x07" + b'{"amount": 1}': "begins with a zero byte, as a schema registry's frame does",
     b'{"amount": "\xe9"}': "not UTF-8",
     b'{"shop": "a", "fraud": "ok"}': "amount: missing",
     b'{"amount": 1, "shop": "a"}': "fraud: missing",
