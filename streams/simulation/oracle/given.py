@@ -159,7 +159,8 @@ class Repeated(Protocol):
 class Excuses:
     """What the faults of a history excuse.
 
-    `clones`: copies made of a node's journal; each may lead to two values for one round. `liars`: nodes that
+    `clones`: copies made of a node's journal; each may lead to two values for one round, beside those that
+    were under way when the newer process started. `liars`: nodes that
     forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
     nodes whose journal was replaced by an older one. `broken`: nodes that stay broken for ever. `ahead`: the
     round that a scheduler's clock has told. `forged`: what a stranger has written, by topic, in a

@@ -229,7 +229,7 @@ class Oracle:
         kind = "exact" if record.exact else "noisy"
         self._history.note(name, "journals", f"release for {record.round}, {kind}, {record.charged} paid")
         offsets = process.slot.offsets if process.slot is not None else ()
-        self._edges.durable(name, process.begun.instance, record, offsets)
+        self._edges.durable(process, record, offsets)
         self._steps.durable(process, record, draws)
         self._add_to_totals(process, record)
         self._lives.durable(process, record)

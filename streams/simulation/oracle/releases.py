@@ -42,6 +42,8 @@ class EdgeLog:
         self._published: dict[tuple[str, str, int], set[bytes]] = {}
         self._split: dict[str, set[tuple[str, int]]] = {}
         self._noisy: Counter[str] = Counter()
+        self._under_way: Counter[str] = Counter()
+        self._origins: dict[Made, tuple[WatchedProcess, float]] = {}  # who made it, and when it was durable
         self._offsets: dict[Made, tuple[int, ...]] = {}
         self._used: dict[tuple[str, int], Made] = {}
         self._shared: dict[str, set[tuple[str, int]]] = {}
@@ -94,9 +96,10 @@ class EdgeLog:
 
     # -------------------------------------------------------------------------- from journal to edge
 
-    def durable(self, name: str, instance: str, record: Durable, offsets: tuple[int, ...]) -> None:
+    def durable(self, process: "WatchedProcess", record: Durable, offsets: tuple[int, ...]) -> None:
         """Record a release that is in a journal, and the records that went into it."""
-        origin = name, instance, record.round, record.value.tobytes()
+        origin = process.name, process.begun.instance, record.round, record.value.tobytes()
+        self._origins.setdefault(origin, (process, self._history.now))
         self._offsets[origin] = () if record.exact else offsets
 
     def sending(self, records: dict[int, Durable], instance: str, release: ReadRelease) -> None:
@@ -114,18 +117,22 @@ class EdgeLog:
         name, key, excuses = release.source, (release.instance, release.round), self._excuses
         if name in excuses.liars or self.is_unknown(name):
             return
-        values = self._published.setdefault((name, *key), set())
+        values, origin = self._published.setdefault((name, *key), set()), (name, *key, release.bits)
         if release.bits in values:
             return
-        values.add(release.bits)
-        if len(values) > 1:
-            self._split.setdefault(name, set()).add(key)
-            if len(self._split[name]) > excuses.clones[name]:
+        if values:
+            if all(self._was_under_way((name, *key, bits), origin) for bits in values):
+                self._under_way[name] += 1
+            else:
+                self._split.setdefault(name, set()).add(key)
+            if len(self._split.get(name, ())) > excuses.clones[name]:
                 raise Violation(f"{name} has published two values for round {release.round}")
-        self._use(name, (name, *key, release.bits))
+        values.add(release.bits)
+        self._use(name, origin)
         self._noisy[name] += not release.exact
         uncounted = self._setup.topology in excuses.forgotten and name in excuses.rolled_back
-        if self._noisy[name] > charged + excuses.clones[name] and not uncounted:
+        excused = excuses.clones[name] + self._under_way[name]
+        if self._noisy[name] > charged + excused and not uncounted:
             raise Violation(f"{name} has drawn {self._noisy[name]} times, and charged {charged} rounds")
 
     def is_unknown(self, name: str) -> bool:
@@ -133,11 +140,27 @@ class EdgeLog:
         topics = {topic for topic, (source, _) in self._setup.edge_topics.items() if source == name}
         return name in self._excuses.rolled_back and bool(topics & self._excuses.forgotten)
 
+    def _was_under_way(self, one: Made, other: Made) -> bool:
+        """Return whether two releases are of two disks, and nobody could know the older process's in time.
+
+        That is so if it was in its journal, and not on the edges, when the newer process looked at them.
+        Those that stood there are looked for at that process's start.
+        """
+        if one not in self._origins or other not in self._origins:
+            return False
+        (older, durable_at), (newer, _) = sorted(
+            (self._origins[one], self._origins[other]), key=lambda entry: entry[0].at
+        )
+        return older.begun.folder != newer.begun.folder and durable_at <= newer.at
+
     def _use(self, name: str, origin: Made) -> None:
-        """Check that no record of the release is in another one; a copied journal may do it for one round."""
+        """Check that no record of the release is in another one; a copied journal may do it for one round.
+
+        It may do it also for what was under way when its process started.
+        """
         for offset in self._offsets.get(origin, ()):
             earlier = self._used.setdefault((name, offset), origin)
-            if earlier != origin:
+            if earlier != origin and not self._was_under_way(earlier, origin):
                 self._shared.setdefault(name, set()).add(origin[1:3])
                 if len(self._shared[name]) > self._excuses.clones[name]:
                     rounds = f"{earlier[2]} and {origin[2]}"
