@@ -32,6 +32,7 @@ class Roster:
         self._silence = inf if silence is None else silence
         self._clock = 0.0
         self._heard: dict[str, float] = {}
+        self._spoke: dict[str, float] = {}  # when it was heard itself: nobody is counted as heard here
         self._last_heard = -inf
         self._beats: dict[str, Heartbeat] = {}
         self._replaced: dict[str, deque[str]] = {}  # boots, by node
@@ -75,6 +76,7 @@ class Roster:
         self.replay(beat)
         self._doubted.discard(beat.node)
         self._mark(beat.node)
+        self._spoke[beat.node] = self._clock
 
     def distrust_progress(self, name: str) -> None:
         """Count the node as having stepped nothing since it joined, until it is heard again."""
@@ -155,11 +157,13 @@ class Roster:
         return self._asks_to_join(beat) and not _leaves(beat, round)
 
     def has_no_journal(self, name: str, round: int) -> bool:
-        """Return whether a node that was a member has nothing to go on from: it has begun anew, or leaves."""
+        """Return whether a node that was a member has nothing to go on from: it says so itself, or leaves."""
         beat = self._beats.get(name)
         if beat is None:
             return False
-        return _leaves(beat, round) or (self.is_live(name) and not beat.stepped)
+        # what the log has of it is of unknown age: it may have stepped since, and be cut off
+        is_there = self._clock - self._spoke.get(name, -inf) <= self._silence
+        return _leaves(beat, round) or (is_there and self.is_live(name) and not beat.stepped)
 
     def has_begun_anew(self, name: str, last: Plan) -> bool:
         """Return whether the node is there as another instance than the one that the plan names."""

@@ -42,7 +42,7 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     afterwards.
 16. The run ends with a plan without members: after `rounds`, or when no journal with a round can be left, as
     then there is nobody to learn from: every node that was ever a member has begun anew or never stepped, and
-    is there to say so, or leaves.
+    is there to say so (to be counted as heard is not enough), or leaves.
     Nothing is planned after it.
 
 | event            | changes                                  | refused (counted, changes nothing)          |

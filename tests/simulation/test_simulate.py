@@ -44,6 +44,11 @@ def test_what_only_a_lone_liar_or_an_empty_journal_brings_about_breaks_none(stag
     assert run(stage, 478, keep).violation is None
 
 
+@pytest.mark.parametrize("keep", [None, (1, 2, 5, 6, 7, 18)])
+def test_no_run_ends_while_a_member_that_is_cut_off_may_have_a_journal(stage, keep):
+    assert run(stage, 1390, keep).violation is None
+
+
 def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
     stage = MeshStage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
     outcomes = list(search(stage, range(20)))

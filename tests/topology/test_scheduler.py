@@ -233,6 +233,24 @@ def test_one_full_member_that_is_only_silent_may_still_come_back():
     assert mesh.last == {"a": ("a2", True), "b": ("b1", True)}
 
 
+@pytest.mark.parametrize("says_so", [False, True])
+def test_who_is_counted_as_heard_has_not_said_that_it_has_no_journal(says_so):
+    """A scheduler starts, counts c as heard, and reads that others have planned without it: it was cut off.
+
+    All that the log has of c is its hello. It may have stepped what it was planned for.
+    """
+    machine, first = SchedulerMachine(settings(horizon=2)), plan(1, 0, FULL)
+    machine.handle(SchedulerStarted((record(first),), tuple(map(beat, ABC)), whole=True))
+    once = [(name, 1) for name in ABC]
+    without = plan(2, 1, FULL[:2], once), plan(3, 2, FULL[:2], [("a", 2), ("b", 2), ("c", 1)])
+    machine.handle(PlansRead(after(first, without)))
+    effects = [machine.handle(HeartbeatRead(beat(name, instance=f"{name}2", hello=True))) for name in "ab"]
+    if says_so:
+        effects.append(machine.handle(HeartbeatRead(beat("c"))))
+    published = [found for effect in sum(effects, ()) for found in getattr(effect, "plans", ())]
+    assert any(found.ended for found in published) is says_so
+
+
 def test_the_run_is_over_when_every_full_member_leaves():
     mesh = Mesh(nodes=("a", "b"))
     mesh.hear(beat("a", leave_from=3), beat("b", leave_from=3))
