@@ -6,7 +6,7 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
 
  1. The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans
     is valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it
-    is not ahead of the clock (slots by time; rules in `slot_clock`).
+    is not ahead of the clock (slots by time; rules above `SlotClock`).
  2. What is published counts as planned before it is read: more is planned on top of it, up to the horizon.
     If another's record comes between, the rest is void, and the machine plans again on top of that record.
     What it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules above

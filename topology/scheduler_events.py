@@ -70,7 +70,7 @@ class SchedulerStarted:
 class PlansRead:
     """A record was read from the topology; any scheduler may have written it.
 
-    `ahead`: it is void by its append time (rules in `slot_clock`).
+    `ahead`: it is void by its append time (rules above `SlotClock`).
     """
 
     record: PlanRecord

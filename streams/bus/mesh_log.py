@@ -10,8 +10,7 @@ from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, dec
 from streams.codec.envelope import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
-from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records
-from topology.slot_clock import SlotClock
+from topology.plans import Chain, Heartbeat, Plan, PlanRecord, SlotClock, valid_records
 
 T = TypeVar("T")
 

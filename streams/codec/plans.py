@@ -23,8 +23,7 @@ from streams.codec.envelope import (
     unpacked,
 )
 from streams.codec.topics import ID_PATTERN
-from topology.plans import NOTHING, Member, Plan, PlanRecord
-from topology.slot_clock import SlotClock
+from topology.plans import NOTHING, Member, Plan, PlanRecord, SlotClock
 
 HEADER = Struct("<BB16sQQIIIII")
 LONGEST = 2**24

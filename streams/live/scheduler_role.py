@@ -20,7 +20,7 @@ from streams.runtime.deadlines import FetchClock
 from streams.runtime.presence import Beacon
 from streams.runtime.process import Unmendable, lacking
 from streams.runtime.runner import Arrived, Role
-from topology.plans import Heartbeat, Plan, PlanRecord
+from topology.plans import Heartbeat, Plan, PlanRecord, SlotClock
 from topology.scheduler import (
     HeartbeatRead,
     LeftOut,
@@ -36,7 +36,6 @@ from topology.scheduler import (
     Ticked,
     heartbeat_period,
 )
-from topology.slot_clock import SlotClock
 
 
 class SchedulerStart(NamedTuple):

@@ -31,8 +31,8 @@ from streams.runtime.process import ProcessExit
 from streams.runtime.runner import Host, Pending, Runner, is_orderly
 from streams.state.folder import JournalError
 from streams.state.journal import MemoryJournal, NodeJournal, open_journal
+from topology.plans import SlotClock
 from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbeat_period
-from topology.slot_clock import SlotClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ from streams.mesh.settings.privacy import (
 )
 from topology.graph import Graph
 from topology.lag import LagLimits
+from topology.plans import SlotClock
 from topology.scheduler import SchedulerSettings
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, window
-from topology.slot_clock import SlotClock
 
 # Makes a node's mechanism, guarantee, ledger and price from its settings.
 

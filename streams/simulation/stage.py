@@ -29,7 +29,7 @@ from streams.simulation.disk import has_disks
 from streams.simulation.faults import FaultKind, InjectedFault, drawn_faults
 from topology.keyed import generator
 from topology.lag import LagLimits
-from topology.slot_clock import SlotClock
+from topology.plans import SlotClock
 
 # Noise of a simulated history: another one at each draw, and the same when the history is run again.
 

@@ -14,8 +14,8 @@ from streams.codec import Reason
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from tests.support.meshes.files import changed, counted_ids, ignore, loaded
+from topology.plans import SlotClock
 from topology.scheduler import Refusal
-from topology.slot_clock import SlotClock
 
 PERIOD, HORIZON, ROUNDS = 1.0, 4, 60
 HOUR = 3600.0

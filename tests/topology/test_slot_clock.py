@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan
 from topology.planning import end_plan
-from topology.plans import Member, after
+from topology.plans import Member, SlotClock, after
 from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, RecordsRefused, Refusal, Ticked
-from topology.slot_clock import SlotClock
 
 CLOCK = SlotClock(start=1000.0, period=10.0, horizon=4)
 NOW = 1000.0 + 10 * 20  # the first moment of slot 21
