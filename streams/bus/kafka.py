@@ -311,9 +311,9 @@ class KafkaBus(Bus):
         """The number of records sent and not yet acknowledged."""
         return self._sender.waiting
 
-    def serve(self) -> None:
-        """Handle the available acknowledgements, for a bus without a reader."""
-        self._sender.serve()
+    def serve(self, seconds: float = 0.0) -> None:
+        """Handle acknowledgements, waiting up to `seconds` for one, for a bus without a reader."""
+        self._sender.serve(seconds)
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all sends are acknowledged, and return whether they are."""

@@ -327,6 +327,7 @@ class HostedNode:
             lambda opened, _: self.data.open_slot(opened),
             clock=world.clock,
             beat=heartbeat_period(self.mesh.silence),
+            written=(lambda: None) if predictions is None else predictions.settle,
         )
         self.runner = Runner(role, world, ended)
 

@@ -31,7 +31,7 @@ from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
-from streams.live.outputs import Decisions, Predictions
+from streams.live.outputs import Decisions, Predictions, SharedBus
 from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
@@ -108,11 +108,12 @@ def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -
     topics = {name: file.data_topics(name).predictions for name in names if file.own(name).predictions}
     if not topics:
         return {}
-    bus = _data_bus(file, topics, closing, batches=True)  # a step waits for all those of a slot
+    # a step waits for all those of a slot
+    bus = SharedBus(_data_bus(file, topics, closing, batches=True))
     return {name: _predictions(file, name, topic, bus) for name, topic in topics.items()}
 
 
-def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predictions:
+def _predictions(file: MeshFile, node: str, topic: str, bus: SharedBus) -> Predictions:
     source = file.own(node).source
     classes: tuple[str, ...] = ()
     if file.mesh.loss_of(node).softmax is not None and isinstance(source, FileSettings | TopicSettings):

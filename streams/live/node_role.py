@@ -42,6 +42,7 @@ from streams.codec import (
 from streams.codec.topics import may_lose
 from streams.live.start import NodeStart, Starter
 from streams.mesh.mesh import NodeContext
+from streams.runtime.actions import Action
 from streams.runtime.deadlines import FetchClock, Patience
 from streams.runtime.presence import Presence
 from streams.runtime.process import Ask
@@ -182,11 +183,12 @@ class NodeRole:
         *,
         clock: Callable[[], float],
         beat: float | None,
+        written: Action = lambda: None,
     ) -> Role:
         """Return the role that continues at `start`. `open_slot` has its slot answered with `closed`.
 
         `clock`: the world's. `beat`: as in `Role`; None: nothing is done by time, as nobody gives the node
-        up.
+        up. `written`: as in `Role`.
         """
         self._observer = observer
         fetch_clock = FetchClock(clock, self._mesh.silence, beats=beat is not None)
@@ -228,6 +230,7 @@ class NodeRole:
             letters=topics.dead_letters(self.name),
             floods=dict.fromkeys(readers, self._may_accuse),
             before=observer.began,
+            written=written,
             kept=lambda _, seconds: observer.committed(seconds),
             refused=observer.refused,
             acknowledged=observer.sent,

@@ -4,7 +4,9 @@ import json
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable
+from threading import Condition
 
 import numpy as np
 import orjson
@@ -77,18 +79,62 @@ WAIT = 1.0
 """Longest time a step waits for predictions to be acknowledged; 0 once the broker has failed to."""
 
 
+class SharedBus:
+    """A bus whose acknowledgements several threads wait for, each for its own: one of them serves all."""
+
+    def __init__(self, bus: KafkaBus) -> None:
+        self._bus, self.send = bus, bus.send
+        self._turn = Condition()
+        self._served = False  # by one of those who wait
+
+    def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
+        """Serve the bus until `is_done`, for up to `seconds`; return whether it is. Raises BusError."""
+        until = time.monotonic() + seconds
+        with self._turn:
+            while not is_done():
+                seconds_left = until - time.monotonic()
+                if seconds_left <= 0:
+                    return False
+                if self._served:
+                    self._turn.wait(seconds_left)
+                else:
+                    self._serve(min(seconds_left, _SLICE))
+        return True
+
+    def serve(self) -> None:
+        """Handle the available acknowledgements, unless another thread does. Raises BusError."""
+        with self._turn:
+            if not self._served:
+                self._serve(0.0)
+
+    def _serve(self, seconds: float) -> None:
+        """Serve the bus while others may wait. Called and left with the turn."""
+        self._served = True
+        self._turn.release()
+        try:
+            self._bus.serve(seconds)
+        finally:
+            self._turn.acquire()
+            self._served = False
+            self._turn.notify_all()
+
+
+_SLICE = 0.1  # seconds that one waits for reports, before it sends refused records again
+
+
 class Predictions:
     """Writes predictions of x_t for each record of slot t to `topic`, before anything is learnt from it.
 
     They are JSON with run, round, partition, offset and prediction (null: the record cannot be read), with
-    the key `<partition>:<offset>`. They are acknowledged before the step is journalled: after a crash they
-    may come twice, and none is missing. A broker that takes none stops nothing. With `classes` the prediction
-    is the class's index, and its name is added. `observed`: the part of a decision that the loss sees.
+    the key `<partition>:<offset>`. `write` sends them, and `settle` waits until they are acknowledged, before
+    the step is journalled and by the thread that does that: after a crash they may come twice, and none is
+    missing. A broker that takes none stops nothing. With `classes` the prediction is the class's index, and
+    its name is added. `observed`: the part of a decision that the loss sees. Nodes may share the bus.
     """
 
     def __init__(
         self,
-        bus: KafkaBus,
+        bus: SharedBus,
         topic: str,
         run: str,
         loss: Loss,
@@ -97,6 +143,7 @@ class Predictions:
     ) -> None:
         self._bus, self._topic, self._run, self._loss, self._classes = bus, topic, run, loss, classes
         self._observed = observed
+        self._waiting = deque[None]()  # one for each that is not acknowledged: atomic in any thread
         self._behind = False
 
     def write(self, before_step: BeforeStep) -> None:
@@ -109,7 +156,6 @@ class Predictions:
             numbers = self._numbers(before_step.decision, observations)
             for place, prediction in zip(places, numbers, strict=True):
                 self._send(before_step.round, place, prediction)
-            self._settle()
         except BusError as error:
             LOGGER.warning("a slot's predictions were not all written: %s", error)
 
@@ -137,12 +183,24 @@ class Predictions:
             place_of = None if prediction is None else int(prediction)
             name = None if place_of is None else self._classes[place_of]
             value |= {"prediction": place_of, "class": name}
-        self._bus.send(self._topic, as_json(value), key=f"{partition}:{offset}".encode())
+        self._waiting.append(None)
+        try:
+            key = f"{partition}:{offset}".encode()
+            self._bus.send(self._topic, as_json(value), self._taken, key)
+        except BusError:
+            self._waiting.pop()
+            raise
 
-    def _settle(self) -> None:
-        """Wait until they are acknowledged, or not at all while the broker takes none."""
-        if self._behind:
-            self._bus.serve()
-            self._behind = self._bus.waiting > 0
-        else:
-            self._behind = not self._bus.flush(WAIT)
+    def _taken(self) -> None:
+        self._waiting.pop()
+
+    def settle(self) -> None:
+        """Wait until all are acknowledged, or not at all while the broker takes none. In any thread."""
+        try:
+            if self._behind:
+                self._bus.serve()
+                self._behind = bool(self._waiting)
+            else:
+                self._behind = not self._bus.wait(lambda: not self._waiting, WAIT)
+        except BusError as error:
+            LOGGER.warning("predictions were not all written: %s", error)

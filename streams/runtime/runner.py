@@ -19,7 +19,8 @@ Rules
 1. An event is handled once all effects of the one before are done, in their order.
 2. What `keep` takes is durable before anything after it goes out. Where others share the loop it is written
    in another thread: this role holds meanwhile, so that no record, timer or answer has its turn, and the
-   others go on. An append that fails ends the role, and nothing after it is done.
+   others go on. An append that fails ends the role, and nothing after it is done. What must be elsewhere
+   before the append (`written`) is waited for in that thread too.
 3. What is sent is sent again until it is acknowledged; `unsent` is what a process before this one left.
 4. Records wait for the role in the reader's thread. What anybody can send by the hundred thousand is looked
    at there (`floods`), before it costs a turn. The own heartbeats are read there too: they show that the
@@ -114,6 +115,9 @@ class Role:
         Once the topics are read to these ends, `caught_up` is called, in a turn.
     before
         Called before each turn of the role.
+    written
+        Called before an effect is made durable, by the thread that does it: returns once what must be
+        elsewhere before it is there.
     kept, refused
         Takes what has become durable and the seconds that it took; takes the topic of a refused record, and
         why.
@@ -148,6 +152,7 @@ class Role:
     ends: Mapping[str, int] = field(default_factory=dict)
     caught_up: Action = _nothing
     before: Action = _nothing
+    written: Action = _nothing
     kept: Callable[[Any, float], object] = _nothing
     refused: Callable[[str, Refused], object] = _nothing
     acknowledged: Action = _nothing
@@ -347,13 +352,18 @@ class Runner:
     def _keep(self, keep: Callable[[Any], object], effect: Any) -> None:
         commits, start_time = self._world.commits, self._world.clock()
         if commits is None:
+            self.role.written()
+            start_time = self._world.clock()
             keep(effect)
             self._kept(effect, start_time, None)
             return
 
         def append() -> None:
+            nonlocal start_time
             error: BaseException | None = None
             try:
+                self.role.written()
+                start_time = self._world.clock()
                 keep(effect)
             except BaseException as failed:  # noqa: BLE001 # it is raised in the role's turn, which it ends
                 error = failed

@@ -154,6 +154,25 @@ def test_while_one_role_waits_for_the_disk_the_other_goes_on():
     assert processes.log("echoes.a") == [b"one"]
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_must_be_elsewhere_first_is_waited_for_where_the_append_is_done(asynchronous):
+    processes, seconds = Processes(asynchronous=asynchronous), []
+
+    def written():
+        assert processes.journals["a"] == processes.log("echoes.a") == []
+        processes.broker.now += 5.0  # the append does not take these
+        seconds.append("written")
+
+    processes.start("a", written=written, kept=lambda _, took: seconds.append(took))
+    processes.say(b"one")
+    if asynchronous:
+        assert (seconds, processes.journals["a"]) == ([], [])
+        processes.commits.pop(0)()
+        processes.broker.run()
+    assert seconds == ["written", 0.0]
+    assert processes.journals["a"] == processes.log("echoes.a") == [b"one"]
+
+
 def test_events_of_one_record_wait_for_the_append_of_the_first():
     processes = Processes(asynchronous=True)
     processes.start("a", decode={"words": lambda read: [read.value, read.value + b"!"]})
