@@ -204,4 +204,50 @@ RECORDS = Row(
         ),
     ),
 )
-ROWS = (REGRET, RECORDS)
+SCORES = Row(
+    "Scores",
+    (
+        Panel(
+            "Messages scored a second",
+            "Messages that `mirrormesh score` has scored, and those that are unreadable or hold no record.",
+            PER_SECOND,
+            (Query(rate("scored_messages_total"), "{{node}} {{outcome}}"),),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "Messages to be scored",
+            "Messages on the input that are not scored yet. A line that rises: more processes are needed.",
+            COUNT,
+            (Query(metric("score_lag_messages")),),
+            steps=((None, GREEN), (1000, ORANGE), (100_000, RED)),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "From message to score",
+            "99th percentile of the time from a message's timestamp until its score was written for good.",
+            SECONDS,
+            (Query(quantile(0.99, "score_latency_seconds")),),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "Model that scores",
+            "Age of the decision that scores. Empty for a model file, of which nobody knows.",
+            SECONDS,
+            (Query(f"time() - {metric('score_model_timestamp_seconds')}"),),
+            width=12,
+            least=0,
+        ),
+        Panel(
+            "Round of the model that scores",
+            "The round that the decision, or the model file, is from.",
+            COUNT,
+            (Query(metric("score_model_round")),),
+            width=12,
+            least=0,
+        ),
+    ),
+)
+ROWS = (REGRET, RECORDS, SCORES)

@@ -1,7 +1,7 @@
 """Which topics each process reads and writes, as rights for a broker with users."""
 
-from streams.bus.rights import Access, feeder, node_on_data, node_on_mesh, scheduler
-from streams.codec.topics import DataTopics, MeshTopics
+from streams.bus.rights import Access, feeder, node_on_data, node_on_mesh, scheduler, scorer
+from streams.codec.topics import DataTopics, MeshTopics, ScoreTopics
 from streams.collaboration.rights import learner, owner_feeder, owner_on_data, owner_on_mesh
 
 _NAMES = {
@@ -12,6 +12,8 @@ _NAMES = {
     "znode": "<node>",
     "zsource": "<source>",
     "ztarget": "<target>",
+    "zinput": "<input>",
+    "zoutput": "<output>",
 }
 """Ids that stand for any: what a reader sees in their place."""
 
@@ -32,6 +34,7 @@ def region() -> str:
         ),
         ("node", "data", node_on_data(own, "zrun")),
         ("feeder", "data", feeder(own)),
+        ("score", "data", scorer(ScoreTopics("zmesh", "znode", "zinput", "zoutput"), own)),
         ("scheduler", "mesh", scheduler(topics, ["znode"])),
         ("learner", "mesh", learner(topics, "zlearner", ["zowner"])),
         ("owner", "mesh", owner_on_mesh(topics, "zowner")),
@@ -52,6 +55,7 @@ def placed(text: str) -> str:
 
 def _row(process: str, broker: str, access: Access) -> str:
     more = [f"commits offsets as group `{group}`" for group in access.groups]
+    more += [f"has transactional ids that begin with `{name}`" for name in access.transactions]
     more += [f"reads the settings of `{topic}`" for topic in access.configs]
     cells = (process, broker, _listed(access.reads), _listed(access.writes), "; ".join(more))
     return f"| {' | '.join(cells)} |"

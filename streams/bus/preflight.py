@@ -80,13 +80,15 @@ def preflight(
     specs: Iterable[TopicSpec] = (),
     *,
     existing: bool = False,
+    giver: str | None = None,
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
     than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
     must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
-    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them.
+    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them. `giver`:
+    what else gives the rights, in words.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -119,7 +121,8 @@ def preflight(
     wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
-        giver = "whoever has the topic gives Describe and Read on it" if existing else given_by(user)
+        if giver is None:
+            giver = "whoever has the topic gives Describe and Read on it" if existing else given_by(user)
         denied[-1] = f"{denied[-1]} ({giver})"
     if wrong or denied:
         lines = [f"{broker.servers}: {line}" for line in (*wrong, *denied)]

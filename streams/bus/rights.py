@@ -13,10 +13,25 @@ from typing import Literal, NamedTuple
 
 from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
 from streams.codec import heartbeat
-from streams.codec.topics import ID_PATTERN, RUN_KINDS, DataTopics, MeshTopics, all_of, edges_of
+from streams.codec.topics import (
+    ID_PATTERN,
+    RUN_KINDS,
+    DataTopics,
+    MeshTopics,
+    ScoreTopics,
+    all_of,
+    edges_of,
+)
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.parties import auditor_user, feeder_user, is_subject, scheduler_user
+from streams.mesh.settings.node import ScoreSettings
+from streams.mesh.settings.parties import (
+    auditor_user,
+    feeder_user,
+    is_subject,
+    scheduler_user,
+    score_user,
+)
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from topology.scheduler import heartbeat_period
 
@@ -132,8 +147,9 @@ def with_overhead(value: int) -> int:
 
 
 __all__ = ["Access", "Quota", "Rule", "User", "data_users", "merged", "mesh_users"]
-_ORDER = ("Read", "Write", "DescribeConfigs")
-_Place = tuple[Literal["topic", "group"], str, Literal["literal", "prefix"]]
+_ORDER = ("Read", "Write", "Describe", "DescribeConfigs")
+Resource = Literal["topic", "group", "transactional id"]
+_Place = tuple[Resource, str, Literal["literal", "prefix"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,7 @@ class Access:
 
     `groups`: the consumer groups whose offsets it commits; `configs`: the topics whose settings it reads.
     `owned`: beginnings of names that belong to the process alone, so that one rule stands for all of them.
+    `transactions`: the beginnings of its transactional ids.
     """
 
     reads: tuple[str, ...]
@@ -149,6 +166,7 @@ class Access:
     groups: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
+    transactions: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -171,7 +189,7 @@ class Rule(NamedTuple):
     Read and Write include Describe; Write on a topic is all that an idempotent producer needs.
     """
 
-    kind: Literal["topic", "group"]
+    kind: Resource
     name: str
     pattern: Literal["literal", "prefix"]
     operations: tuple[str, ...]
@@ -224,6 +242,16 @@ def feeder(topics: DataTopics) -> Access:
     return Access(read_and_written, read_and_written, configs=records)
 
 
+def scorer(topics: ScoreTopics, node: DataTopics, *, transactions: bool = True) -> Access:
+    """Return the rights of a process that scores messages with a node's decisions.
+
+    It reads what earlier runs have spent too: the epsilon of a score counts that.
+    """
+    reads, writes = (topics.input, node.decisions, node.spends), (topics.output, topics.dead_letters)
+    ids = (f"{topics.group}.",) if transactions else ()
+    return Access(reads, writes, (topics.group,), transactions=ids)
+
+
 def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
     """Return a scheduler's rights on the mesh broker."""
     beats = [topics.progress(node) for node in nodes]
@@ -243,6 +271,10 @@ def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
             operations.setdefault(place, set()).add(operation)
         for group in access.groups:
             operations.setdefault(("group", group, "literal"), set()).add("Read")
+        for beginning in access.transactions:
+            operations.setdefault(("transactional id", beginning, "prefix"), set()).update(
+                ("Write", "Describe")
+            )
     return tuple(
         Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in operations.items()
     )
@@ -265,16 +297,19 @@ def mesh_users(mesh: Mesh) -> tuple[User, ...]:
 
 
 def data_users(
-    mesh: Mesh, nodes: Iterable[str], sources: Mapping[str, str | None] = MappingProxyType({})
+    mesh: Mesh,
+    nodes: Iterable[str],
+    sources: Mapping[str, str | None] = MappingProxyType({}),
+    scores: Mapping[str, ScoreSettings] = MappingProxyType({}),
 ) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes.
 
-    `sources`: the topics of those that others made, which have no feeder. None has a quota: the broker is the
-    party's own.
+    `sources`: the topics of those that others made, which have no feeder. `scores`: what is scored with the
+    decisions of some. None has a quota: the broker is the party's own.
     """
-    users = []
+    users, name = list[User](), mesh.settings.name
     for user, user_nodes in _nodes_of(mesh, nodes).items():
-        topics = {node: DataTopics(mesh.settings.name, node, sources.get(node)) for node in user_nodes}
+        topics = {node: DataTopics(name, node, sources.get(node)) for node in user_nodes}
         work = [node_on_data(topics[node], mesh.settings.run) for node in user_nodes]
         users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
         users += [
@@ -282,6 +317,11 @@ def data_users(
             for node in user_nodes
             if topics[node].source is None
         ]
+        for node in user_nodes:
+            if (settings := scores.get(node)) is not None:
+                scored = ScoreTopics(name, node, settings.input, settings.output)
+                work = [scorer(scored, topics[node], transactions=settings.transactions)]
+                users.append(User(score_user(node), (f"scorer of {node}",), rules(work), None))
     return tuple(users)
 
 
@@ -351,12 +391,14 @@ class Scope:
     """What belongs to a mesh on a broker.
 
     `prefix` begins the names of all topics of its runs, `names` are its nodes' own topics, and `groups`
-    matches their consumer groups.
+    matches their consumer groups. `principals`: users of which all rules are the mesh's: those that score, as
+    messages and scores are on topics of any name.
     """
 
     prefix: str | None = None
     names: frozenset[str] = frozenset()
     groups: re.Pattern[str] | None = None
+    principals: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -366,21 +408,26 @@ class Scope:
         sources: Mapping[str, str | None] = MappingProxyType({}),
         *,
         shared: bool,
+        tls: bool = False,
     ) -> "Scope":
         """Return that of a data broker of these nodes, which is the mesh broker too where it is `shared`.
 
-        `sources`: the topics of their records that others made.
+        `sources`: the topics of their records that others made. `tls`: users have certificates.
         """
         nodes = tuple(nodes)
         owned_names = {name for node in nodes for name in DataTopics(mesh, node, sources.get(node)).all}
         groups = re.compile(rf"{re.escape(mesh)}\.{ID_PATTERN}\.({'|'.join(nodes)})")
-        return cls(f"{mesh}." if shared else None, frozenset(owned_names), groups if nodes else None)
+        scorers = frozenset(principal(score_user(node), tls=tls) for node in nodes)
+        prefix = f"{mesh}." if shared else None
+        return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers)
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
         if grant.kind == "topic" and self.prefix is not None and grant.name.startswith(self.prefix):
             # somebody else's topic may begin with the mesh's name too
             return grant.pattern == "prefix" or [*grant.name.split("."), "", ""][2] in RUN_KINDS
+        if grant.principal in self.principals and grant.kind != "cluster" and grant.name != "*":
+            return True
         return grant.principal in users and self._owns(grant)
 
     def _owns(self, grant: Grant) -> bool:
@@ -490,4 +537,6 @@ def shared_users_of(file: MeshFile) -> tuple[User, ...]:
 
 def data_users_of(file: MeshFile, nodes: Iterable[str]) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes."""
-    return data_users(file.resolved, nodes, file.sources(nodes))
+    nodes = tuple(nodes)
+    scores = {node: settings for node in nodes if (settings := file.own(node).score) is not None}
+    return data_users(file.resolved, nodes, file.sources(nodes), scores)

@@ -296,8 +296,9 @@ class _Broker:
 
     def wanted(self, file: AnyFile) -> DesiredUsers:
         users = (*(shared_users(file) if self.mesh else ()), *file.kind.data_users(file, self.nodes))
-        scope = Scope.of(file.mesh.name, self.nodes, file.sources(self.nodes), shared=self.mesh)
-        return DesiredUsers(merged(users), scope, tls=self.settings.security == "tls")
+        tls = self.settings.security == "tls"
+        scope = Scope.of(file.mesh.name, self.nodes, file.sources(self.nodes), shared=self.mesh, tls=tls)
+        return DesiredUsers(merged(users), scope, tls=tls)
 
 
 def shared_users(file: AnyFile) -> tuple[User, ...]:

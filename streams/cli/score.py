@@ -8,7 +8,9 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
+from streams.bus.errors import given_by
 from streams.cli.command_line import CodeOption, ThresholdOption
+from streams.cli.processes import PrivateMetricsOption, address
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
@@ -16,10 +18,13 @@ from streams.mesh.kind import FileReader, WrongKind
 from streams.mesh.model_file import VectorName
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.files import read_yaml
+from streams.mesh.settings.parties import score_user
+from streams.metrics.endpoint import NotServed
 from streams.runtime.process import Stop
 from streams.terminal.report import say
 from streams.terminal.text import counted
-from streams.tools.score.processor import Route, ScoreCounts
+from streams.tools.score.figures import ScoreCounts
+from streams.tools.score.processor import Route
 from streams.tools.score.score import Scoring, group_of
 from streams.tools.score.score import score as score_topic
 
@@ -36,11 +41,17 @@ def score(
     ] = None,
     *,
     source: Annotated[
-        str, typer.Option("--input", metavar="TOPIC", help="The messages to score.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            "--input", metavar="TOPIC", help="The messages to score. [default: as the mesh file says]"
+        ),
+    ] = None,
     output: Annotated[
-        str, typer.Option("--output", metavar="TOPIC", help="Write the scores there.", show_default=False)
-    ],
+        str | None,
+        typer.Option(
+            "--output", metavar="TOPIC", help="Write the scores there. [default: as the mesh file says]"
+        ),
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option("--model", metavar="FILE", help="Score with this model, not with a node's decisions."),
@@ -92,6 +103,7 @@ def score(
         bool,
         typer.Option("--at-least-once", help="Score sooner, without transactions; after a kill some twice."),
     ] = False,
+    private_metrics: PrivateMetricsOption = None,
     code: CodeOption = None,
 ) -> None:
     """Score the messages of a topic, each once, while they come.
@@ -99,7 +111,7 @@ def score(
     With --model the model is a file. Without it MESH and NODE must be given: each message is then scored with
     the newest decision of the node, as its topic of decisions on the party's own broker tells it. Messages
     are read as the node reads its source, or as the model says: JSON objects, CSV lines or Avro, in envelopes
-    too.
+    too. Where the node's own part of the mesh file has `score`, that says what no option says.
 
     A score has the key, the headers and the time of its message, and stands in the same partition if the
     topics have as many. Its value is JSON: the prediction, for logistic loss the probability, the class if
@@ -115,6 +127,7 @@ def score(
     Examples:
       mirrormesh score --model fraud.json --input payments.new --output payments.scored --servers kafka:9092
       mirrormesh score mesh.yaml bank-1 --input payments.new --output payments.scored --threshold 0.2
+      mirrormesh score mesh.yaml bank-1
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if (mesh is None) != (node is None):
         raise UsageError("MESH and NODE: must be given both, or neither")
@@ -124,6 +137,19 @@ def score(
     except WrongKind as error:
         raise error.of_command("score") from None
     names = None if columns is None else tuple(columns.split(","))
+    settings = None if trusted is None else trusted[0].own(trusted[1]).score
+    if settings is not None:
+        source, output = source or settings.input, output or settings.output
+        vector = vector or (settings.vector if model is None else None)
+        latest, at_least_once = latest or settings.latest, at_least_once or not settings.transactions
+    if source is None or output is None:
+        missing = "--input" if source is None else "--output"
+        raise UsageError(f"{missing}: must be given, or `score` in the node's own part of a mesh file")
+    if threshold is None and settings is not None:
+        threshold = settings.threshold
+    endpoint = address("--private-metrics", private_metrics)
+    if endpoint is None and settings is not None:
+        endpoint = settings.private_endpoint
     scoring = Scoring(model, trusted, vector, run, threshold, names, _registry(registry))
     default_group = group_of(scoring, source)
     route = Route(
@@ -133,12 +159,13 @@ def score(
         group or default_group,
         latest=latest,
         transactions=not at_least_once,
+        **({} if settings is None or node is None else {"rights_from": given_by(score_user(node))}),
     )
     console = Console(highlight=False)
     with Stop() as stop:
         try:
-            counts = score_topic(scoring, route, stop, lambda line: say(console, line))
-        except BusError as error:
+            counts = score_topic(scoring, route, stop, lambda line: say(console, line), endpoint)
+        except (BusError, NotServed) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
     say(console, _summary(route, counts))

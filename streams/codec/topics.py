@@ -144,6 +144,31 @@ class DataTopics:
         return *records, self.dead_letters, self.predictions, self.decisions, self.spends
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreTopics:
+    """What `score` reads and writes for a node, on the party's own broker; the party makes these topics."""
+
+    mesh: str
+    node: str
+    input: str
+    output: str
+
+    @property
+    def dead_letters(self) -> str:
+        """The messages that could not be read."""
+        return score_letters(self.output)
+
+    @property
+    def group(self) -> str:
+        """Return the consumer group. Transactional ids are in it: they begin with it and a dot."""
+        return f"{SCORE}.{self.mesh}.{self.node}.{self.input}"
+
+
+def score_letters(output: str) -> str:
+    """Return the topic of the messages that could not be scored into another."""
+    return f"{output}.deadletter"
+
+
 @lru_cache(maxsize=65536)
 def _joined(*parts: str) -> str:
     for part in parts:

@@ -317,6 +317,33 @@ class PrivateMetric(Enum):
     COMMIT = Metric("journal_commit_seconds", "histogram", "seconds", "Time until a record was durable.")
     JOURNAL = Metric("journal_bytes", "gauge", "bytes", "Size of the journal, its write-ahead log included.")
     PASS = Metric("pass_seconds", "histogram", "seconds", "Time of a pass over an owner's set of records.")
+    # a process that scores messages
+    SCORES = Metric(
+        "scored_messages_total",
+        "counter",
+        "messages",
+        "Messages scored, unreadable, and without a record, as far as that is written for good.",
+        ("outcome",),
+    )
+    SCORE_LAG = Metric(
+        "score_lag_messages", "gauge", "messages", "Offsets of messages not scored yet; NaN: not known."
+    )
+    SCORE_LATENCY = Metric(
+        "score_latency_seconds",
+        "histogram",
+        "seconds",
+        "Time from a message's timestamp until its score was written for good.",
+    )
+    SCORE_ROUND = Metric(
+        "score_model_round", "gauge", "rounds", "Round of the model that scores; NaN: none yet."
+    )
+    SCORE_MODEL = Metric(
+        "score_model_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "When the decision that scores was made; NaN: not known, as of a model file.",
+    )
+    # a node's stream
     LAG = Metric(
         "data_lag_records", "gauge", "records", "Offsets of committed records not read yet; NaN: not known."
     )

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from math import nan
+from operator import add
 from typing import ClassVar, Generic, TypeVar
 
+import numpy as np
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric as Shown
 from prometheus_client.core import Sample
 from prometheus_client.registry import Collector
 
+from nodes.values import FloatArray
 from streams.metrics.catalogue import PREFIX, Metric, PrivateMetric, SharedMetric
 
 # The numbers of a metric's series, which become samples only at a scrape.
@@ -46,6 +49,12 @@ class Histogram:
         """Count an observation; `added`: a coarser value to add to the sum."""
         self._counts[bisect_left(SECONDS, seconds)] += 1
         self._sum += seconds if added is None else added
+
+    def observe_all(self, seconds: FloatArray) -> None:
+        """Count many observations."""
+        places = np.bincount(np.searchsorted(SECONDS, seconds), minlength=len(_LIMITS))
+        self._counts = [*map(add, self._counts, places.tolist())]
+        self._sum += float(seconds.sum())
 
     def read(self) -> tuple[list[int], float]:
         """Return the number of observations up to each limit, and the sum."""

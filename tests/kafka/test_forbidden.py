@@ -12,7 +12,7 @@ from streams.codec.topics import DATA_KINDS
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers.acting import Actor
 from tests.support.brokers.topics import until
-from tests.support.brokers.users import Users, add_user, secure_mesh_file
+from tests.support.brokers.users import Scored, Users, add_user, secure_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -26,6 +26,8 @@ NODE = """
     empty edge.a.b, empty topology, widen edge.a.b, widen progress.a
     shorten edge.a.b, shorten topology, shorten data.a, configs topology, broker, elect topology
     rules, allow topology, allow edge.b.a, forbid topology, users, password b, limit b
+    read score.input, read score.output, write score.input, write score.output, write score.letters
+    commit score.group, transact score.ids
     group group.b, offsets group.b, commit group.b, end_group group.b, end_group group.a
     transact a, transact b
 """
@@ -43,8 +45,18 @@ FEEDER = """
     write data.b, write spends.a, write decisions.a, write edge.a.b, write topology, write progress.a
     read spends.a, read decisions.a, read edge.b.a, shorten data.a, delete data.a, commit group.a, rules
 """
+SCORER = """
+    read data.a, read data-deadletter.a, read predictions.a, read decisions.b, read spends.b
+    read score.output, read score.letters, read edge.b.a, read topology, read progress.a
+    write score.input, write decisions.a, write spends.a, write data.a, write predictions.a
+    write data-deadletter.a, write edge.a.b, write topology, write progress.a
+    configs score.input, widen score.output, delete score.input, empty score.output, shorten score.output
+    create other, rules, allow score.output, users, commit group.a, end_group score.group
+    transact a, transact other
+"""
 STRANGER = """
     read topology, read data.a, write topology, write progress.a, write edge.a.b, create other
+    read score.input, write score.output, transact score.ids
     configs topology, rules, users, group group.a, transact a
 """
 FORBIDDEN = [
@@ -54,6 +66,7 @@ FORBIDDEN = [
         ("{mesh}-scheduler", SCHEDULER),
         ("{mesh}-auditor", AUDITOR),
         ("a-feeder", FEEDER),
+        ("a.score", SCORER),
         ("stranger", STRANGER),
     )
     for deed in deeds.replace("\n", ",").split(",")
@@ -75,6 +88,14 @@ ALLOWED = [
     ("{mesh}-auditor", "read", "deadletter.b"),
     ("a-feeder", "write", "data.a"),
     ("a-feeder", "configs", "data.a"),
+    ("a.score", "read", "score.input"),
+    ("a.score", "read", "decisions.a"),
+    ("a.score", "read", "spends.a"),
+    ("a.score", "write", "score.output"),
+    ("a.score", "write", "score.letters"),
+    ("a.score", "offsets", "score.group"),
+    ("a.score", "commit", "score.group"),
+    ("a.score", "transact", "score.ids"),
     ("admin", "rules", ""),
     ("admin", "users", ""),
     ("admin", "elect", "topology"),
@@ -89,12 +110,16 @@ ALLOWED = [
 class Place:
     """A mesh on the broker: its users, and its names."""
 
-    def __init__(self, users):
-        self.users, self._actors, self.mesh = users, {}, users.file.mesh
+    def __init__(self, users, scored):
+        self.users, self._actors, self.mesh, self._scored = users, {}, users.file.mesh, scored
         self._nodes = dict(zip("abc", self.mesh.nodes, strict=True))
 
     def name(self, short):
         """Return the name on the broker of a user, topic or group: `edge.a.b`, `a-feeder`."""
+        if short.startswith("score."):
+            thing, group = short.removeprefix("score."), self._scored.group(self.users.file)
+            known_groups = {"group": group, "ids": f"{group}.of-a-process"}
+            return known_groups.get(thing) or getattr(self._scored, thing)
         kind, *rest = short.format(mesh=self.mesh.name).split(".")
         known = [self._nodes.get(part, part) for part in rest]
         if kind in {"edge", "progress", "deadletter", "topology", "scheduler"}:
@@ -123,12 +148,15 @@ class Place:
 def place(tmp_path_factory, secure_broker):
     with pytest.MonkeyPatch.context() as environment:
         folder = tmp_path_factory.mktemp("forbidden")
-        users = Users(secure_mesh_file(folder, secure_broker), secure_broker, environment)
+        scored = Scored()
+        path = secure_mesh_file(folder, secure_broker, own={"a": scored.own})
+        users = Users(path, secure_broker, environment)
         provision(users.file)
         users.provision()
         (users.folder / "stranger").write_text("known, and may nothing")
         add_user(users.client("admin").admin, "stranger", users.password("stranger"))
-        made = Place(users)
+        scored.create(users.client("admin").admin)
+        made = Place(users, scored)
         until(lambda: enters(users.settings("stranger")))
         until(lambda: made.actor("a").read(made.name("edge.b.a")) is None)
         yield made

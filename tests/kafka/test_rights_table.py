@@ -12,7 +12,7 @@ from streams.bus.connection import consumer_settings
 from streams.bus.provision import provision
 from tests.support.brokers.acting import Actor
 from tests.support.brokers.topics import PATIENCE, until
-from tests.support.brokers.users import Users, add_user, secure_mesh_file
+from tests.support.brokers.users import Scored, Users, add_user, secure_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -37,13 +37,14 @@ ON_CLUSTER = (
 class Ring:
     """The users of a ring, and all its topics by the names of the table."""
 
-    def __init__(self, users, layout):
-        self.users, self.layout = users, layout
+    def __init__(self, users, layout, scored):
+        self.users, self.layout, self.scored = users, layout, scored
         mesh = users.file.mesh
         self.run, self.nodes = f"{mesh.name}.{mesh.run}", dict(zip("abcd", mesh.nodes, strict=True))
         self.user_names = {
             **self.nodes,
             **{f"feeder {letter}": f"{name}-feeder" for letter, name in self.nodes.items()},
+            "scorer": f"{self.nodes['a']}.score",
             "scheduler": f"{mesh.name}-scheduler",
             "auditor": f"{mesh.name}-auditor",
             "stranger": "stranger",
@@ -58,7 +59,12 @@ class Ring:
         self.of_run = [*shared, *dict.fromkeys(topic for sent in self.releases.values() for topic in sent)]
         self.of_data = [f"{kind}.{n}" for kind in DATA for n in RING]
         self.others = [f"{self.run}0.topology", f"{mesh.name}x.{mesh.run}.topology"]
-        self.topics = [*map(self.full, self.of_run), *map(self.full, self.of_data), *self.others]
+        self.topics = [
+            *map(self.full, self.of_run),
+            *map(self.full, self.of_data),
+            *self.others,
+            *scored.topics,
+        ]
 
     def sent_by(self, node):
         """The topics of a node's releases."""
@@ -72,6 +78,8 @@ class Ring:
 
     def full(self, short):
         """The name on the broker."""
+        if short in self.scored.topics:
+            return short
         kind, *letters = short.split(".")
         names = [self.nodes[letter] for letter in letters]
         if kind == "group":
@@ -89,6 +97,9 @@ class Ring:
                 return [*written, *[f"progress.{n}" for n in RING]], written, []
             case ["auditor"]:
                 return self.of_run, [], []
+            case ["scorer"]:
+                read = [self.scored.input, "decisions.a", "spends.a"]
+                return read, [self.scored.output, self.scored.letters], []
             case ["feeder", n]:
                 both = [f"data.{n}", f"data-deadletter.{n}"]
                 return both, both, [f"data.{n}"]
@@ -102,12 +113,15 @@ class Ring:
 
 @pytest.fixture(params=["edges", "outbox"])
 def ring(request, tmp_path, secure_broker, monkeypatch):
-    path = secure_mesh_file(tmp_path, secure_broker, nodes=list(RING), layout=request.param)
+    scored = Scored()
+    own = {"a": scored.own}
+    path = secure_mesh_file(tmp_path, secure_broker, nodes=list(RING), layout=request.param, own=own)
     users = Users(path, secure_broker, monkeypatch)
     provision(users.file)
     users.provision()
-    found = Ring(users, request.param)
+    found = Ring(users, request.param, scored)
     admin = users.client("admin").admin
+    scored.create(admin)
     made = admin.create_topics([NewTopic(name, 1, 1) for name in found.others])
     for future in made.values():
         future.result(PATIENCE)
@@ -123,11 +137,14 @@ def answers(ring, user):
     settings = ring.users.settings(ring.user_names[user])
     actor = Actor(settings)
     groups, new, topology = [ring.full(f"group.{n}") for n in RING], f"{ring.run}.new", ring.full("topology")
+    scoring = ring.scored.group(ring.users.file)
+    groups.append(scoring)
     cluster = {"password": "stranger", "limit": "stranger", "create": new, "transact": ring.run}
     try:
         told = {("read", topic): why for topic, why in read(settings, ring.topics).items()}
         told |= {(deed, topic): getattr(actor, deed)(topic) for deed in ON_TOPICS for topic in ring.topics}
         told |= {(deed, group): getattr(actor, deed)(group) for deed in ON_GROUPS for group in groups}
+        told["transact", scoring] = actor.transact(f"{scoring}.of-a-process")
         return told | {(deed, "-"): getattr(actor, deed)(cluster.get(deed, topology)) for deed in ON_CLUSTER}
     finally:
         actor.close()
@@ -163,6 +180,9 @@ def test_each_user_has_its_rights_and_no_other(ring):
         may |= {("configs", topic) for topic in configs}
         if user in RING:
             may |= {(deed, ring.full(f"group.{user}")) for deed in ("group", "offsets", "commit")}
+        if user == "scorer":
+            scoring = ring.scored.group(ring.users.file)
+            may |= {(deed, scoring) for deed in ("group", "offsets", "commit", "transact")}
         told = answers(ring, user)
         assert len(told) > 200
         assert {deed for deed, why in told.items() if why is None} == may, user

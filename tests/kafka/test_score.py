@@ -8,15 +8,23 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from prometheus_client.parser import text_string_to_metric_families
 
+from streams.bus.errors import given_by
 from streams.bus.provision import provision
+from streams.bus.rights import Grant, scorer
+from streams.codec.topics import ScoreTopics
 from streams.mesh.file import load
+from streams.mesh.settings.parties import score_user
 from streams.tools.score import processor
 from tests.support.brokers import avro
+from tests.support.brokers.development import free_port
 from tests.support.brokers.registry import stub_registry
 from tests.support.brokers.scoring import SCHEMA, ScoredTopics, expected, model, record
-from tests.support.brokers.topics import PATIENCE
+from tests.support.brokers.topics import PATIENCE, until
+from tests.support.brokers.users import Scored, Users, secure_mesh_file
 from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.nodes.metrics import samples, scraped
 from tests.support.processes.command import Process
 from tests.support.processes.forked import Forked, command
 from tests.support.processes.mesh import wait_until
@@ -30,6 +38,11 @@ def scoring(topics, path, *more):
         *("score", "--model", path, "--servers", topics.address),
         *("--input", topics.input, "--output", topics.output, *more),
     ]
+
+
+def served(port):
+    """The metrics of a process that scores."""
+    return samples(text_string_to_metric_families(scraped("127.0.0.1", port)))
 
 
 def values(count):
@@ -49,8 +62,16 @@ def test_a_score_has_its_messages_key_headers_time_and_partition(tmp_path, broke
     messages = values(100)
     messages[7], messages[8], messages[9] = None, b"{", b'{"x": 1, "fraud": 1}'
     topics.produce(messages)
-    process = Process(tmp_path, "score", *scoring(topics, model(tmp_path), "--threshold", "0.5"))
+    port = free_port()
+    more = ["--threshold", "0.5", "--private-metrics", port]
+    process = Process(tmp_path, "score", *scoring(topics, model(tmp_path), *more))
     wait_until(lambda: len(topics.scores()) == 97)
+    wait_until(lambda: served(port).get(("mirrormesh_score_lag_messages",)) == 0)
+    found = served(port)
+    outcomes = {name: found["mirrormesh_scored_messages_total", name] for name in ("scored", "unreadable")}
+    assert outcomes == {"scored": 97, "unreadable": 2}
+    assert found["mirrormesh_score_latency_seconds_count",] == 100
+    assert found["mirrormesh_score_model_round",] == 41
     process.terminate()
     assert process.ends() == 0, process.log
     for score in topics.scores():
@@ -542,3 +563,60 @@ def test_partitions_move_while_the_registry_is_away_and_each_message_is_scored_o
         second.terminate()
         assert second.ends() == 0, second.log
     assert topics.numbers() == list(range(400))
+
+
+def test_a_user_of_its_own_needs_what_provision_gives_it_and_says_what_is_missing(
+    tmp_path, secure_broker, monkeypatch
+):
+    scored = Scored()
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
+    source = {"kind": "json-lines", "path": str(tmp_path / "r.jsonl"), "schema": schema}
+    sources = dict.fromkeys("abc", source)
+    path = secure_mesh_file(tmp_path, secure_broker, sources=sources, own={"a": scored.own}, loss="squared")
+    users = Users(path, secure_broker, monkeypatch)
+    node, file = next(iter(users.file.mesh.nodes)), users.file
+    provision(file)
+    users.provision()
+    admin = users.client("admin")
+    scored.create(admin.admin)
+    user = score_user(node)
+    access = scorer(ScoreTopics(file.mesh.name, node, scored.input, scored.output), file.data_topics(node))
+    until(lambda: not users.wrong(user, access))
+    users.be(user)
+    process = Process(tmp_path, "score", "score", path, node)
+    wait_until(lambda: "there is no decision yet" in process.log)
+    decision = {"run": "run-1", "round": 5, "x": [1.0, 1.0], "decided": 0.0}
+    admin.send(file.data_topics(node).decisions, json.dumps(decision).encode())
+    admin.send(scored.input, b'{"x": 1, "y": 2}')
+    admin.send(scored.input, b"{")
+    assert json.loads(admin.read(scored.output, 1)[0])["prediction"] == 3.0
+    assert admin.read(scored.letters, 1) == [b"{"]
+    process.terminate()
+    assert process.ends() == 0, process.log
+
+    def ended(*lacking):
+        """The last line of a process without these rights."""
+        users.without(*(Grant(f"User:{user}", *rule) for rule in lacking))
+        users.be(user)
+        process = Process(tmp_path, "refused", "score", path, node)
+        assert process.ends() == 1, process.log
+        line = process.log.splitlines()[-1]
+        process.path.unlink()
+        users.provision()
+        until(lambda: not users.wrong(user, access))
+        return line
+
+    given = f"({given_by(user)})"
+    servers, group = f"{secure_broker.address}: ", scored.group(file)
+    may_not = "these credentials may not"
+    assert ended(("topic", scored.output, "literal", "Write")) == (
+        f"{servers}{scored.output}: {may_not} write {given}"
+    )
+    assert ended(("topic", scored.input, "literal", "Read")) == (
+        f"{servers}{scored.input}: {may_not} read {given}"
+    )
+    assert ended(("group", group, "literal", "Read")) == (
+        f"{servers}group {group}: {may_not} commit offsets {given}"
+    )
+    ids = [("transactional id", f"{group}.", "prefix", operation) for operation in ("Write", "Describe")]
+    assert ended(*ids) == f"{servers}transactional ids that begin with {group}.: {may_not} write {given}"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from nodes.machine.slots import LatePolicy
+from streams.codec.topics import LONGEST_TOPIC, score_letters
 from streams.mesh.settings.base import (
     Address,
     Choice,
@@ -408,6 +409,41 @@ class LatePolicySettings(Choice):
         return None if self.sample is None else LatePolicy("sample", self.sample, size)
 
 
+_LONGEST_OUTPUT = LONGEST_TOPIC - len(score_letters(""))
+
+
+class ScoreSettings(Settings):
+    """A topic on the party's own broker whose messages `mirrormesh score` scores with the node's decisions.
+
+    Messages are read as the node reads its source. The topics must be there: nothing creates them.
+    """
+
+    input: TopicName
+    """The topic of the messages to score."""
+    output: TopicName
+    """The topic of the scores. Messages that cannot be read go to the topic of that name with `.deadletter`
+    behind it."""
+    vector: Literal["newest", "average"] = "newest"
+    """The newest decision, or the average over the rounds."""
+    threshold: float | None = None
+    """The least probability (logistic) or score (hinge) of a positive. Not given: scores name no class."""
+    latest: bool = False
+    """A new group begins with what comes from then on. Not given: with the oldest message."""
+    transactions: bool = True
+    """Each message is scored once for a reader of committed records. If this is false, scores are there
+    sooner, and some come twice after a kill."""
+    private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
+    """The port that serves the metrics of scores. Not given: they are not served."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if len(self.output) > _LONGEST_OUTPUT:
+            raise refusal(f"must have at most {_LONGEST_OUTPUT} letters, as .deadletter follows", "output")
+        if self.input in {self.output, score_letters(self.output)}:
+            raise refusal("scores, or their dead letters, would be written into input", "output")
+        return self
+
+
 class NodeSettings(Settings):
     """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
@@ -428,3 +464,5 @@ class NodeSettings(Settings):
     process alone: then a power cut costs up to `horizon` slots. It applies on a broker."""
     predictions: bool = False
     """Write a prediction for each record to the party's own broker."""
+    score: ScoreSettings | None = None
+    """The messages that `mirrormesh score` scores with the node's decisions. Not given: its options say."""

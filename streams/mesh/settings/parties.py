@@ -82,6 +82,11 @@ def feeder_user(node: str) -> str:
     return f"{node}-feeder"
 
 
+def score_user(node: str) -> str:
+    """Return the user on the party's own broker that scores messages with a node's decisions."""
+    return f"{node}.score"
+
+
 def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySettings]) -> None:
     """Refuse parties that do not fit the nodes, and two users of one name."""
     node_names = list(nodes)
@@ -132,6 +137,7 @@ def _users(
     yield auditor_user(mesh), "the auditor", ("name",)
     for node in nodes:
         yield feeder_user(node), f"the feeder of {node}", ("nodes", node)
+        yield score_user(node), f"the scorer of {node}", ("nodes", node)
     for party in parties(nodes, named):
         settings = named.get(party.name)
         if settings is not None and settings.user is not None:

@@ -13,9 +13,10 @@ A partition is given back where messages are read alone, and there no transactio
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -28,16 +29,18 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streams.bus.bus import BusError, Unreachable
+from streams.bus.bus import BusError, Denied, Unreachable
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer_settings
-from streams.bus.errors import Cure, bus_error, cure
+from streams.bus.errors import Cure, bus_error, cure, lacking
 from streams.bus.registry import SchemaRegistry
+from streams.codec.topics import score_letters
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import TopicSettings
 from streams.records.avro import SchemaLookup, Schemas
 from streams.records.faults import Fault
 from streams.records.record import WholeMessage, message_headers
 from streams.runtime.process import Stop
+from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from streams.tools.score.scorer import Models, Scorer
 
 BY_KEY: Final = -1
@@ -70,7 +73,8 @@ class Route:
     """Where messages come from and scores go, all on one broker: a transaction cannot span two.
 
     `latest`: a group without a position begins at the log's end, not at its beginning. `transactions`:
-    without them a message may be scored twice after a death, and is scored sooner.
+    without them a message may be scored twice after a death, and is scored sooner. `rights_from`: what gives
+    the process its rights, in words.
     """
 
     broker: BrokerSettings
@@ -79,30 +83,17 @@ class Route:
     group: str
     latest: bool = False
     transactions: bool = True
+    rights_from: str = "an administrator of the broker gives the rights"
 
     @property
     def dead_letters(self) -> str:
         """The topic of records that cannot be read."""
-        return f"{self.output}.deadletter"
+        return score_letters(self.output)
 
-
-@dataclass(slots=True)
-class ScoreCounts:
-    """Counts messages: scored, unreadable by fault, and without a record."""
-
-    scored: int = 0
-    unreadable: Counter[Fault] = field(default_factory=Counter)
-    no_record: int = 0
-
-    def add(self, outcomes: Iterable[bytes | Fault | None]) -> None:
-        """Count a batch."""
-        for outcome in outcomes:
-            if outcome is None:
-                self.no_record += 1
-            elif isinstance(outcome, Fault):
-                self.unreadable[outcome] += 1
-            else:
-                self.scored += 1
+    @property
+    def outputs(self) -> tuple[str, str]:
+        """The topics that are written."""
+        return self.output, self.dead_letters
 
 
 class SchemaFetcher:
@@ -163,6 +154,8 @@ class ScoreProcessor:
     ) -> None:
         self._route, self._scorer, self._models, self._stop = route, scorer, models, stop
         self._fetcher = fetcher
+        self.figures: ScoreFigures | None = None
+        """Shows what is done, if anybody wants to know."""
         self.counts = ScoreCounts()
         self._given_back = set[Place]()
         self._refused: tuple[str, KafkaError] | None = None
@@ -176,16 +169,31 @@ class ScoreProcessor:
         try:
             self._start()
             while not self._stop.asked.is_set():
+                self._turn()
                 if batch := self._batch():
                     self._score(batch)
         except KafkaException as error:
-            raise bus_error(error.args[0], self._route.output) from None
+            raise self._failed(error.args[0], self._route.output) from None
+
+    def _turn(self) -> None:
+        if self.figures is not None:
+            self.figures.turn(self._consumer, self._models.newest())
+
+    def _failed(self, error: KafkaError, topic: str) -> BusError:
+        """Return the failure of a request that concerns a topic, or the transactions."""
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            ids = f"transactional ids that begin with {self._route.group}."
+            return Denied(
+                f"{self._route.broker.servers}: {lacking(ids, 'write')} ({self._route.rights_from})"
+            )
+        return bus_error(error, topic)
 
     def close(self) -> None:
         """Leave the group, so that others have its partitions at once."""
         self._consumer.close()
-        self._producer.purge()
-        self._producer.flush(0)
+        with suppress(KafkaException):  # one that has failed for good does no more
+            self._producer.purge()
+            self._producer.flush(0)
 
     def _start(self) -> None:
         """Join the group once there is a model."""
@@ -197,6 +205,7 @@ class ScoreProcessor:
             self._retried(lambda: self._producer.init_transactions(PATIENCE))
         while self._models.newest() is None and not self._stop.asked.is_set():
             LOGGER.warning("%s waits for a model: there is no decision yet", self._route.input)
+            self._turn()
             self._stop.asked.wait(WAIT)
         self._consumer.subscribe([self._route.input], on_revoke=self._give_back, on_lost=self._give_back)
 
@@ -229,6 +238,7 @@ class ScoreProcessor:
         if not numbers:
             return True
         while numbers and not self._stop.asked.is_set():
+            self._turn()
             self._consumer.pause(self._consumer.assignment())
             is_there = fetcher.fetch(numbers[0])
             if is_there:
@@ -282,6 +292,8 @@ class ScoreProcessor:
             self._read_again(batch)
         else:
             self.counts.add(outcomes)
+            if self.figures is not None:
+                self.figures.scored(batch)
 
     def _produce(
         self,
@@ -344,7 +356,7 @@ class ScoreProcessor:
             self._producer = _producer(self._route)
             self._retried(lambda: self._producer.init_transactions(PATIENCE))
         if cause.code() in _REFUSED_AGAIN:
-            raise bus_error(cause, topic)
+            raise self._failed(cause, topic)
         LOGGER.warning("scores are written again: %s", cause.str())
 
     def _abort(self) -> bool:
@@ -384,6 +396,8 @@ class ScoreProcessor:
         """Call until the broker has answered; a process that is asked to stop waits `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
         while True:
+            if self.figures is not None:
+                self.figures.beat()
             try:
                 call()
             except KafkaException as error:

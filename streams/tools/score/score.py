@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,24 +14,31 @@ from confluent_kafka import Consumer, TopicPartition
 from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
 from nodes.values import FloatArray
-from streams.bus.bus import UnknownTopic
+from streams.bus.bus import Denied, UnknownTopic
 from streams.bus.connection import LOGGER, consumer_settings
 from streams.bus.errors import Cure, bus_error, cure
 from streams.bus.logs import Logs, reached
+from streams.bus.preflight import preflight
 from streams.bus.registry import SchemaRegistry
-from streams.codec.topics import LONGEST_TOPIC, SCORE
+from streams.bus.rights import Access, access_of_all
+from streams.codec.topics import LONGEST_TOPIC, SCORE, ScoreTopics
+from streams.live.serving import warn_of_open
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
+from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.metrics.endpoint import Endpoint
+from streams.metrics.registry import PrivateRegistry
 from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, header_columns
 from streams.records.sources import message_decoder
 from streams.runtime.process import Stop
 from streams.tools.model.predicting import ModelFile, check_fits, check_threshold
 from streams.tools.model.writing import promised_of_all, weakest
-from streams.tools.score.processor import Route, SchemaFetcher, ScoreCounts, ScoreProcessor
+from streams.tools.score.figures import ScoreCounts, ScoreFigures
+from streams.tools.score.processor import Route, SchemaFetcher, ScoreProcessor
 from streams.tools.score.scorer import FixedModel, Models, ModelVersion, Scorer
 
 _LONGEST = LONGEST_TOPIC - len(".deadletter")
@@ -56,24 +63,42 @@ class Scoring:
     registry: RegistrySettings | None = None
 
 
-def score(scoring: Scoring, route: Route, stop: Stop, tell: Callable[[str], None]) -> ScoreCounts:
+def score(
+    scoring: Scoring,
+    route: Route,
+    stop: Stop,
+    tell: Callable[[str], None],
+    endpoint: Address | None = None,
+) -> ScoreCounts:
     """Score `route.input` until the process is asked to stop; `tell` takes a line once it can begin.
 
-    Raises UsageError, MeshFileError, BusError.
+    `endpoint`: serves metrics. Raises UsageError, MeshFileError, BusError, NotServed.
     """
     _check_names(route)
     reading = reading_of(scoring, route.input)  # what is wrong without a broker is said without one
-    check_topics(scoring, route)
     with ExitStack() as stack:
+        served = None if endpoint is None else stack.enter_context(Endpoint(*endpoint))
+        warn_of_open("metrics of scores", endpoint, LOGGER)
+        check_topics(scoring, route)
         fetcher = _fetcher(reading)
         if fetcher is not None:
             stack.enter_context(closing(fetcher)).check()
         scorer, models = scorer_of(scoring, route, reading)
         stack.enter_context(closing(models))
         processor = stack.enter_context(closing(ScoreProcessor(route, scorer, models, stop, fetcher)))
+        if served is not None:
+            figures = ScoreFigures(PrivateRegistry(**_labels(scoring)), processor.counts)
+            processor.figures = figures
+            served.show(figures.registry, figures.missing, figures.stalled)
         tell(f"{route.input} to {route.output}, as group {route.group}")
         processor.run()
     return processor.counts
+
+
+def _labels(scoring: Scoring) -> dict[str, str]:
+    if scoring.node is not None:
+        return {"mesh": scoring.node[0].mesh.name, "node": scoring.node[1]}
+    return {"mesh": _model_file(scoring).model.mesh}
 
 
 def _fetcher(reading: "MessageReading") -> SchemaFetcher | None:
@@ -90,7 +115,7 @@ def group_of(scoring: Scoring, topic: str) -> str:
     """
     if scoring.node is not None:
         file, node = scoring.node
-        return f"{SCORE}.{file.mesh.name}.{node}.{topic}"
+        return ScoreTopics(file.mesh.name, node, topic, "").group
     return f"{SCORE}.{_model_file(scoring).model.mesh}.{topic}"
 
 
@@ -102,7 +127,10 @@ def _check_names(route: Route) -> None:
 
 
 def check_topics(scoring: Scoring, route: Route) -> None:
-    """Raise UsageError unless the topics differ and exist. Raises BusError if the broker does not answer."""
+    """Raise UsageError unless the topics differ and exist.
+
+    Raises PreflightFailed if rights are missing, BusError if the broker does not answer.
+    """
     if route.input in {route.output, route.dead_letters}:
         text = f"--output {route.output}: scores, or their dead letters, would be written into --input"
         raise UsageError(f"{text}: must be another topic")
@@ -118,11 +146,32 @@ def check_topics(scoring: Scoring, route: Route) -> None:
         }
         if topics_of_node & {route.output, route.dead_letters}:
             raise UsageError(f"--output {route.output}: is a topic of node {node}: must be another one")
+    _check_exist(route)
+    _check_rights(scoring, route)
+
+
+def _check_rights(scoring: Scoring, route: Route) -> None:
+    """Raise PreflightFailed with a line for each right that is missing, but those on transactions.
+
+    No broker tells of these before one begins.
+    """
+    access = Access((route.input,), route.outputs, (route.group,))
+    if scoring.node is not None:
+        file, node = scoring.node
+        topics = file.data_topics(node)
+        if scoring.model is None:
+            access = access_of_all([access, Access((topics.decisions, topics.spends), ())])
+    preflight(route.broker, access, {}, access.topics, giver=route.rights_from)
+
+
+def _check_exist(route: Route) -> None:
+    """Raise UsageError unless the topics are there."""
     options = {route.input: "--input", route.output: "--output", route.dead_letters: "--output"}
     with closing(reached(route.broker)) as logs:
         for topic, option in options.items():
             try:
-                logs.partitions([topic])
+                with suppress(Denied):  # which the rights are looked at for
+                    logs.partitions([topic])
             except UnknownTopic:
                 text = f"no topic {topic} on {route.broker.servers}: must be created first"
                 raise UsageError(f"{option}: {text}") from None
@@ -324,7 +373,9 @@ class FollowedDecisions:
         if newest is not None and newest.run == run and round < newest.round:
             return  # a broker refused it for a moment, so it was sent again behind later ones
         if vector is not None and vector.shape == (self._dimension,):
-            self._newest = ModelVersion(run, round, self._observed(vector))
+            decided = decision.get("decided")
+            moment = float(decided) if isinstance(decided, int | float) else None
+            self._newest = ModelVersion(run, round, self._observed(vector), moment)
 
 
 def _object(value: bytes | None) -> dict[str, Any]:

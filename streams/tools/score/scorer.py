@@ -19,11 +19,15 @@ from streams.tools.model.predicting import ModelFile, probabilities
 
 
 class ModelVersion(NamedTuple):
-    """A vector that scores, of shape (m,) as the loss sees it, with the run and round that it is from."""
+    """A vector that scores, of shape (m,) as the loss sees it, with the run and round that it is from.
+
+    `decided`: when it was, in seconds since 1970; None: nobody knows.
+    """
 
     run: str
     round: int
     vector: FloatArray
+    decided: float | None = None
 
 
 class Models(Protocol):

@@ -29,6 +29,7 @@ from streams.bus.rights import (
 )
 from streams.bus.topic_specs import data_specs, mesh_specs, sizes
 from streams.codec.topics import MeshTopics, all_of, edges_of
+from streams.mesh.settings.node import ScoreSettings
 from tests.support.meshes.files import changed, loaded
 
 READ, WRITE, BOTH = ("Read",), ("Write",), ("Read", "Write")
@@ -126,6 +127,46 @@ def test_a_data_broker_knows_the_node_and_its_feeder(tmp_path):
         assert bool(allowed(me, specs)) == (node in {"n1", "n"})
         assert bool(allowed(feeder, specs)) == (node == "n1")
     assert me.quota is feeder.quota is None
+
+
+def test_who_scores_has_a_user_of_its_own_on_the_data_broker_alone(tmp_path):
+    mesh = resolved(tmp_path)
+    scores = {"a": ScoreSettings(input="payments.new", output="payments.scored")}
+    users = data_users(mesh, "ab", {}, scores)
+    (scoring,) = [user for user in users if user.name.endswith(".score")]
+    assert (scoring.name, scoring.roles, scoring.quota) == ("a.score", ("scorer of a",), None)
+    name = mesh.settings.name
+    group = f"score.{name}.a.payments.new"
+    assert set(scoring.rules) == {
+        Rule("topic", "payments.new", "literal", READ),
+        Rule("topic", f"decisions.{name}.a", "literal", READ),
+        Rule("topic", f"spends.data.{name}.a", "literal", READ),
+        Rule("topic", "payments.scored", "literal", WRITE),
+        Rule("topic", "payments.scored.deadletter", "literal", WRITE),
+        Rule("group", group, "literal", READ),
+        Rule("transactional id", f"{group}.", "prefix", ("Write", "Describe")),
+    }
+    assert "a.score" not in {user.name for user in mesh_users(mesh)}
+    at_least_once = {"a": scores["a"].model_copy(update={"transactions": False})}
+    kinds = {rule.kind for user in data_users(mesh, "ab", {}, at_least_once) for rule in user.rules}
+    assert kinds == {"topic", "group"}
+
+
+def test_what_a_scorer_had_before_is_too_much(tmp_path):
+    mesh = resolved(tmp_path)
+    settings = ScoreSettings(input="new", output="out")
+    users, name = data_users(mesh, "a", {}, {"a": settings}), mesh.settings.name
+    wanted = DesiredUsers(users, Scope.of(name, "a", shared=False), tls=False)
+    there = [*wanted.grants()]
+    assert gap(wanted, there, {}) == GrantGap()
+    earlier = [topic("older", user="User:a.score"), topic("older.out", "Write", user="User:a.score")]
+    by_hand = Grant("User:a.score", "topic", "*", "literal", "Read")
+    found = gap(wanted, [*there, *earlier, by_hand, topic("older", user="User:other")], {})
+    assert found == GrantGap(excess=tuple(earlier), wider=(by_hand,))
+    without = DesiredUsers(data_users(mesh, "a"), Scope.of(name, "a", shared=False), tls=False)
+    assert gap(without, there, {}).excess == tuple(
+        grant for grant in there if grant.principal == "User:a.score"
+    )
 
 
 def test_no_rule_is_for_anything_but_topics_and_one_group_each(tmp_path):

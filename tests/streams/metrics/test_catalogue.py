@@ -8,6 +8,7 @@ from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
 from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
+from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from tests.support.collaborations.star import mechanism
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics
@@ -40,6 +41,14 @@ OF_AN_OWNER = {
     SharedMetric.QUERIES_REFUSED,
 }
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
+OF_SCORES = {
+    PrivateMetric.SCORES,
+    PrivateMetric.SCORE_LAG,
+    PrivateMetric.SCORE_LATENCY,
+    PrivateMetric.SCORE_ROUND,
+    PrivateMetric.SCORE_MODEL,
+}
+"""Of a process that scores messages."""
 EVERY = [*SharedMetric, *PrivateMetric]
 
 
@@ -91,8 +100,10 @@ def test_processes_show_the_whole_catalogue_and_nothing_else():
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
     assert "mirrormesh_process_resident_memory_bytes" in process
     assert private == expected(
-        set(PrivateMetric) - {PrivateMetric.PASS, PrivateMetric.REGISTRY}, ["mesh", "node"]
+        set(PrivateMetric) - {PrivateMetric.PASS, PrivateMetric.REGISTRY} - OF_SCORES, ["mesh", "node"]
     )
+    scoring = ScoreFigures(PrivateRegistry(mesh="m", node="a"), ScoreCounts())
+    assert described(scoring.registry) == expected(OF_SCORES, ["mesh", "node"])
 
 
 def test_learner_and_owner_show_these_of_it_and_nothing_else():

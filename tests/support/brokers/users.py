@@ -1,10 +1,13 @@
 """The users of a broker with passwords: by hand, and as `mirrormesh provision --users` makes a mesh's."""
 
+from uuid import uuid4
+
 import yaml
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclPermissionType,
+    NewTopic,
     ResourcePatternType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -49,6 +52,26 @@ def secure_mesh_file(folder, broker, **mesh):
     tree["brokers"] |= {side: tree["brokers"][side] | login for side in ("mesh", "data")}
     path.write_text(yaml.safe_dump(tree))
     return path
+
+
+class Scored:
+    """Topics of messages and scores that no other test knows, and what a node's own part says of them."""
+
+    def __init__(self):
+        mark = uuid4().hex[:8]
+        self.input, self.output = f"payments.new.{mark}", f"payments.scored.{mark}"
+        self.letters = f"{self.output}.deadletter"
+        self.topics = (self.input, self.output, self.letters)
+        self.own = {"score": {"input": self.input, "output": self.output}}
+
+    def group(self, file):
+        """The group that scores them with the decisions of a mesh's first node."""
+        return f"score.{file.mesh.name}.{next(iter(file.mesh.nodes))}.{self.input}"
+
+    def create(self, admin):
+        """Make the topics."""
+        for future in admin.create_topics([NewTopic(name, 1, 1) for name in self.topics]).values():
+            future.result(PATIENCE)
 
 
 class Users:

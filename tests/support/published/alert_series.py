@@ -46,6 +46,9 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+5x39",
     f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x39",
     f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x19 300x19",
+    f"mirrormesh_score_lag_messages{{{NODE}}}": "1000x39",
+    f'mirrormesh_scored_messages_total{{{NODE},outcome="scored"}}': "0+150x39",
+    f"mirrormesh_score_model_timestamp_seconds{{{NODE}}}": "0+15x39",
     'mirrormesh_owner_left_out_total{mesh="m",node="l",owner="o"}': "0x39",
     'mirrormesh_owner_evidence_total{mesh="m",node="l",owner="o"}': "0x39",
     'mirrormesh_queries_refused_total{mesh="m",node="o",reason="changed"}': "0x39",
@@ -263,6 +266,25 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             NODE_A | {"reason": "lost"},
             "Node a drops records (lost): 1 in ten minutes.",
         ),
+    ],
+    "ScoresBehind": [
+        (
+            {f"mirrormesh_score_lag_messages{{{NODE}}}": "9000x39"},
+            NODE_A,
+            "Scores of m a are behind: 9000 messages wait.",
+        ),
+        (
+            {f'mirrormesh_scored_messages_total{{{NODE},outcome="scored"}}': "7x39"},
+            NODE_A,
+            "Scores of m a are behind: 1000 messages wait.",
+        ),
+    ],
+    "ScoreModelOld": [
+        (
+            {f"mirrormesh_score_model_timestamp_seconds{{{NODE}}}": "-86400x39"},
+            NODE_A,
+            "Messages of a are scored by a decision that is 1d 0h 9m 0s old.",
+        )
     ],
     "NodeRestarts": [
         (
