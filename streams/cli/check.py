@@ -17,7 +17,7 @@ from streams.bus.bus import Denied, Unreachable
 from streams.bus.registry import SchemaRegistry
 from streams.cli.command_line import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
-from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, told_once
 from streams.mesh.file import MeshFile, ended_slots, load_any
 from streams.mesh.kind import serve
 from streams.mesh.settings.node import (
@@ -72,8 +72,8 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
 
     Of a topic that others made it looks at the settings and the first 1,000 messages, where its broker
     answers: whether it is there and may be read, how many messages hold records, how many share their key.
-    A schema registry is asked whether it answers: one that is away is a warning, one that refuses the user a
-    mistake.
+    Messages of Avro are read by their schema registry: one that is away is a warning, one that refuses the
+    user a mistake.
 
     Each owner's set in a collaboration is looked at whole: it must hold its public number of records, and
     none that cannot be read.
@@ -90,7 +90,7 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
     topics = topic_lines(file)
     wrong = faulty_loss(file) + unreadable(file) + topics.wrong
     if wrong:
-        raise MeshFileError([*wrong, *proposals(file)])
+        raise MeshFileError(told_once([*wrong, *proposals(file)]))
     refused, away = registries(file)
     if refused:
         raise MeshFileError(refused)

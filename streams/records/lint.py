@@ -1,8 +1,8 @@
 """Finds settings that are valid but probably unintended, by the graph and the first records of sources."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from streams.bus.bus import BusError, Denied, Unreachable
 from streams.bus.existing_topic import NoPartition, Sample, judgements, sample
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.registry import SchemaRegistry
 from streams.bus.rights import on_existing_topic
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import meant
@@ -23,6 +24,7 @@ from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import Unit
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.records.avro import SchemaLookup, Schemas
 from streams.records.decoder import SchemaDecoder
 from streams.records.detection import misread_utf8, proposal
 from streams.records.faults import Fault, FaultCounts, NotARecord, some_of
@@ -339,19 +341,24 @@ def message_lines(
     file: MeshFile, name: str, settings: TopicSettings, first: Sample, lines: TopicLines
 ) -> None:
     """Add the lines on a topic's first messages."""
-    if settings.registry is not None:
-        lines.looked_at.append(f"{settings.topic}: its messages are Avro, and were not read")
-        lines.odd += _keyless(file, name, settings, first)
-        keys = [as_bytes(message.key()) for message in first.messages if message.value()]
-        lines.looked_at += _shared(settings, keys, f"the first {len(keys):,} messages with a value")
-        return
-    place, messages = ("nodes", name, "source"), Messages(settings)
+    place = ("nodes", name, "source")
+    decoder, counts = message_decoder(file, settings, place), FaultCounts()
     values = [
         WholeMessage.of(as_bytes(message.value()), as_bytes(message.key()), message_headers(message))
         for message in first.messages
     ]
+    messages = Messages(settings)
+    unread = _learn(settings, [messages.schemas, decoder.schemas], values)
+    if unread:
+        lines.looked_at.append(f"{settings.topic}: its messages are Avro, and were not read: {unread}")
+        lines.odd += _keyless(file, name, settings, first)
+        with_value = [value.key for value in values if value]
+        lines.looked_at += _shared(
+            settings, with_value, f"the first {len(with_value):,} messages with a value"
+        )
+        return
     lines.wrong += _unknown_fields(file, name, settings, messages, values)
-    decoder, counts = message_decoder(file, settings, place), FaultCounts()
+    lines.wrong += _unknown_headers(file, name, settings, values)
     reasons, keys = Counter[NotARecord](), list[bytes | None]()
     for value in values:
         reason = decoder.no_record(value)
@@ -368,8 +375,28 @@ def message_lines(
     elif counts.notable and lines.counted:
         are = "is" if counts.malformed == 1 else "are"
         lines.odd.append(f"{'.'.join(place)}: {counts.malformed:,} of {records} {are} malformed: {counts}")
+    elif reasons[NotARecord.LEFT_OUT] and not counts.records and not lines.wrong:
+        keys_of_where = [key for key in ("where", "where_headers") if getattr(settings, key) is not None]
+        text = f"{' and '.join(keys_of_where)} leave no record of the first {len(values):,} messages"
+        lines.odd.append(f"{'.'.join(place)}: {text}")
     lines.odd += _keyless(file, name, settings, first)
     lines.looked_at += _shared(settings, keys, records)
+
+
+def _learn(settings: TopicSettings, known: Iterable[Schemas | None], values: Sequence[WholeMessage]) -> str:
+    """Ask the registry for the schemas that messages name; return why that fails, or nothing."""
+    if settings.registry is None:
+        return ""
+    framed = [*values, *(value.key or b"" for value in values if settings.record.of_keys)]
+    with closing(SchemaRegistry(settings.registry)) as registry:
+        try:
+            for schemas in filter(None, known):
+                lookup = SchemaLookup(registry, schemas)
+                for number in sorted(schemas.unknown(framed)):
+                    lookup.ask(number)
+        except BusError as error:
+            return str(error)
+    return ""
 
 
 def _shared(settings: TopicSettings, keys: Sequence[bytes | None], records: str) -> Iterator[str]:
@@ -379,6 +406,21 @@ def _shared(settings: TopicSettings, keys: Sequence[bytes | None], records: str)
     if shared:
         cost = f"up to {largest:,} a key: what is in {largest:,} records is protected at {largest:,} epsilon"
         yield f"{settings.topic}: {shared:,} of {records} share their key with another, {cost}"
+
+
+def _unknown_headers(
+    file: MeshFile, name: str, settings: TopicSettings, values: Sequence[WholeMessage]
+) -> list[str]:
+    """Return a line for each name of `where_headers` of which no message has a header."""
+    lines = list[str]()
+    names = Counter(header for value in values for header in value.headers)
+    for header, words in (settings.where_headers or {}).items() if values else ():
+        if header not in names:
+            usual = [name for name, count in names.items() if 2 * count > len(values)]
+            text = f"no header of the first {len(values):,} messages"
+            text += f": they have {some_of(usual)}{meant(usual, header)}" if usual else ""
+            lines += file.refuse(("nodes", name, "source", "where_headers", header), text, list(words)).lines
+    return lines
 
 
 def _unknown_fields(
@@ -392,6 +434,7 @@ def _unknown_fields(
             parent, _, last = path.rpartition(".")
             names = Counter(name for fields in readable for name in messages.names(fields, parent))
             usual = [name for name, count in names.items() if 2 * count > len(readable)]
+            usual = [] if settings.registry is not None else usual  # of Avro only what is asked for is read
             within = f"{parent} has" if parent else "they have"
             text = f"no field of the first {len(readable):,} messages"
             text += f": {within} {some_of(usual)}{meant(usual, last)}" if usual else ""

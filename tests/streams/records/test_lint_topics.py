@@ -7,6 +7,9 @@ import pytest
 
 from streams.bus.existing_topic import Sample
 from streams.records.lint import TopicLines, message_lines, topic_lines
+from tests.support.brokers.avro import message, need_fastavro
+from tests.support.brokers.avro import record as avro_record
+from tests.support.brokers.registry import StubRegistry
 from tests.support.meshes.files import changed, loaded
 from tests.support.processes.in_process import Commands
 
@@ -125,13 +128,81 @@ def test_messages_without_a_key(tmp_path, shared, source, partitions, warned):
 AVRO = {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
 
 
-def test_of_avro_messages_the_keys_are_looked_at(tmp_path):
+def test_of_avro_messages_the_keys_are_looked_at_while_the_registry_is_away(tmp_path):
+    need_fastavro()
     messages = [Message(b"\0\0\0\0\7?", key) for key in (b"k", b"k", b"l", None)]
     lines = looked_at(mesh(tmp_path, AVRO), [*messages, Message(None, b"k")])
     unread, shared = lines.looked_at
-    assert unread == "payments: its messages are Avro, and were not read"
+    assert unread.startswith(
+        "payments: its messages are Avro, and were not read: http://127.0.0.1:1: the schema"
+    )
     assert shared.startswith("payments: 2 of the first 4 messages with a value share their key with another")
     assert "source.topic: 1 of the first 5 messages has no key, so that producers" in lines.odd[0]
+
+
+PAYMENT = avro_record("payment", op="string", amount="double", z="int")
+
+
+@pytest.fixture
+def avro():
+    """A registry with a schema of payments, and how a payment is written."""
+    need_fastavro()
+    registry = StubRegistry()
+    registry.schemas[7] = PAYMENT
+
+    def payment(op="c", number=7):
+        return message(number, PAYMENT, {"op": op, "amount": float(CANARY), "z": 1})
+
+    yield {"format": "avro", "registry": {"url": registry.url}}, payment
+    registry.stop()
+
+
+def test_avro_messages_are_read_by_the_registry(tmp_path, avro):
+    settings, payment = avro
+    file = mesh(tmp_path, settings | {"where": {"op": "c"}})
+    messages = [Message(value) for value in (payment(), payment(), payment("u"), payment(number=8), None)]
+    lines = looked_at(file, [Message(value, f"{k}".encode()) for k, (value, *_) in enumerate(messages)])
+    assert lines.wrong == []
+    held = "of the first 5 messages 3 hold a record, 1 left out by where, 1 a tombstone"
+    assert lines.looked_at == [f"payments: 3 partitions; {held}"]
+    reason = "of a schema that the registry denies (1)"
+    assert lines.odd == [f"nodes.a.source: 1 of the first 3 records is malformed: {reason}"]
+
+
+def test_a_schema_that_fits_no_avro_message_and_a_condition_on_no_field_are_named(tmp_path, avro):
+    settings, payment = avro
+    wrong = {"schema": {"features": {"sum": "number"}, "label": {"column": "z"}}}
+    lines = looked_at(mesh(tmp_path, settings | wrong), [Message(payment())])
+    assert lines.wrong[0].endswith("nodes.a.source.schema: fits none of the first 1 record: sum: missing (1)")
+    lines = looked_at(mesh(tmp_path, settings | {"where": {"kind": "c"}}), [Message(payment())])
+    assert lines.wrong[0].endswith('nodes.a.source.where.kind: ["c"]: no field of the first 1 messages')
+
+
+def test_a_condition_on_a_header_that_no_message_has(tmp_path):
+    headers = [("kind", b"paid"), ("trace", CANARY.encode())]
+    messages = [Message(record(), more=headers), Message(record(), more=headers[:1])]
+    source = ENVELOPE | {"where_headers": {"kin": ["paid"]}}
+    lines = looked_at(mesh(tmp_path, source), messages)
+    text = (
+        'where_headers.kin: ["paid"]: no header of the first 2 messages: they have kind (did you mean kind?)'
+    )
+    assert lines.wrong[0].endswith(f"nodes.a.source.{text}")
+    assert len(lines.wrong) == 1
+
+
+@pytest.mark.parametrize(
+    ("conditions", "keys"),
+    [
+        ({"where": {"op": "x"}}, "where leave"),
+        ({"where_headers": {"kind": "x"}}, "where_headers leave"),
+        ({"where": {"op": "c"}, "where_headers": {"kind": "x"}}, "where and where_headers leave"),
+    ],
+)
+def test_conditions_that_leave_no_record_are_named(tmp_path, conditions, keys):
+    messages = [Message(record(), more=[("kind", b"paid")])] * 2
+    lines = looked_at(mesh(tmp_path, {"value": "after"} | conditions), [*messages, Message(None)])
+    assert lines.wrong == []
+    assert lines.odd == [f"nodes.a.source: {keys} no record of the first 3 messages"]
 
 
 def test_headers_of_a_name_that_is_no_text_are_none(tmp_path):
