@@ -1,3 +1,4 @@
+import json
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -78,6 +79,18 @@ def test_every_topic_is_made_as_it_is_wanted_and_twice_is_harmless(tmp_path, tre
     again = provision(file)
     assert [len(side.created) for side in again] == [0, 0, 0, 0]
     assert [len(side.existing) for side in again] == [14, 5, 5, 5]
+
+
+def test_features_that_all_share_stand_for_the_dimension(tmp_path, tree, at):
+    by_dimension = specs(saved(tmp_path, tree))
+    columns = {f"x{number}": "number" for number in range(tree["mesh"].pop("dimension"))}
+    tree["mesh"]["features"] = "shared.yaml"
+    (tmp_path / "shared.yaml").write_text(json.dumps({"features": columns, "label": {"column": "y"}}))
+    file = saved(tmp_path, tree)
+    assert specs(file) == by_dimension
+    provision(file)
+    assert there(at, file).keys() == {spec.name for spec in by_dimension}
+    assert [len(side.created) for side in provision(file)] == [0, 0, 0, 0]
 
 
 def test_a_dry_run_makes_nothing(tmp_path, tree, at):
