@@ -25,7 +25,7 @@ from streams.mesh.file import AnyFile
 from streams.mesh.kind import check_file
 from streams.mesh.settings.node import FileSettings, FrameSettings, TopicSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
-from streams.records.shared_records import has_header_alone, same_files
+from streams.records.shared_records import has_header_alone, same_files, same_frames
 from streams.state.folder import JournalError
 from streams.state.spends import all_spends, fed_data, readers, spends_beside
 from streams.state.spends_topic import Topic
@@ -145,7 +145,7 @@ def known_spends(
 def _same_files(
     file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]], fed: Mapping[str, tuple[Data, ...]]
 ) -> dict[str, set[str]]:
-    """Return, for each path, those of files that hold the same now."""
+    """Return, for each path, those of files that hold the same now, and so for the keys of data frames."""
     with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
     source_paths = {data.path for name in with_records for data in data_of(file, name)}
     asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
@@ -155,7 +155,8 @@ def _same_files(
     groups = same_files(
         *(set(filter(os.path.isabs, paths)) for paths in (asked_paths, source_paths | recorded))
     )
-    return {path: group for group in groups for path in group}
+    frames = [part.source for part in file.owns.values() if isinstance(part.source, FrameSettings)]
+    return {path: group for group in [*groups, *same_frames(frames)] for path in group}
 
 
 def _fed(state: Path, names: Collection[str]) -> dict[str, tuple[Data, ...]]:

@@ -1,7 +1,8 @@
 """Finds nodes of a mesh file that may share records, from their sources and by comparing files.
 
-Files are compared by path, then by size, then by content, in memory: nothing of it is kept or shown. Records
-from a broker, standard input, a generator or a user's own code are not checked.
+Files are compared by path, then by size, then by content, in memory: nothing of it is kept or shown. So are
+the rows of data frames. Records from a broker, standard input, a generator or a user's own code are not
+checked.
 """
 
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from streams.mesh.compatibility import part_of
 from streams.mesh.settings.files import LONGEST_LINE
-from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings, FrameSettings, NodeSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.csv_records import csv_records
 from streams.records.lines import is_packed, opened
@@ -103,6 +104,33 @@ def same_files(paths: Iterable[str], others: Iterable[str]) -> list[set[str]]:
         if alike and path not in files and _is_file(path):
             files[path] = Path(path)
     return [set(group) for group in _same_content(files)] if len(files) > 1 else []
+
+
+def same_frames(sources: Iterable[FrameSettings]) -> list[set[str]]:
+    """Return groups of keys of records in memory of which the columns that are read hold the same.
+
+    Frames of which other columns are read are not compared, and those without a row share nothing.
+    """
+    by_shape: dict[tuple[int, frozenset[str]], list[list[FrameSettings]]] = {}
+    for source in sources:
+        shape = source.in_memory.rows, frozenset(source.record.columns)
+        alike = by_shape.setdefault(shape, []) if source.in_memory.rows else []
+        equal_group = next((group for group in alike if _equal_rows(group[0], source)), None)
+        if equal_group is None:
+            alike.append([source])
+        else:
+            equal_group.append(source)
+    groups = [{source.in_memory.key for source in group} for alike in by_shape.values() for group in alike]
+    return [keys for keys in groups if len(keys) > 1]
+
+
+def _equal_rows(one: FrameSettings, other: FrameSettings) -> bool:
+    """Return whether two frames of as many rows hold the same in the columns that both are read by."""
+    if one.in_memory.key == other.in_memory.key:
+        return True
+    columns = sorted(one.record.columns)
+    pairs = zip(one.in_memory.lines(columns), other.in_memory.lines(columns), strict=True)
+    return all(row == other_row for row, other_row in pairs)
 
 
 def _is_file(path: str) -> bool:

@@ -324,13 +324,49 @@ def test_one_object_under_two_nodes_is_the_same_data(folder):
     file = with_records(protected(folder), {"north": frame, "south": frame}, named=False)
     assert data_of(file, "north")[0].names & data_of(file, "south")[0].names
     assert mirrormesh.promise(file, "north").epsilon == 2
-    file = with_records(protected(folder), {"north": frame, "south": columns("north")}, named=False)
+    file = with_records(protected(folder), {"north": frame, "south": columns("south")}, named=False)
     assert not data_of(file, "north")[0].names & data_of(file, "south")[0].names
     assert mirrormesh.promise(file, "north").epsilon == 1
     parts = ", take: {every: 2, offset: 0}"
     path = protected(folder, parts).path
     path.write_text(path.read_text().replace("offset: 0", "offset: 1", 1))
     file = with_records(mirrormesh.load(path), {"north": frame, "south": frame}, named=False)
+    assert mirrormesh.promise(file, "north").epsilon == 1
+
+
+def other_amount(values):
+    return values | {"amount": np.append(values["amount"][:-1], 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("copied", "epsilon"),
+    [
+        (dict, 2),
+        (pandas.DataFrame, 2),
+        (lambda values: Named("another name", pandas.DataFrame(values)[::1]), 2),
+        (lambda values: values | {"unused": np.ones(ROWS)}, 2),
+        (other_amount, 1),
+        (lambda values: {name: column[1:] for name, column in values.items()}, 1),
+    ],
+    ids=["dict", "pandas", "named", "what is not read differs", "one value differs", "a row less"],
+)
+def test_frames_that_are_copies_of_each_other_are_the_same_data(folder, copied, epsilon):
+    records = {"north": columns("north"), "south": copied(columns("north"))}
+    file = with_records(protected(folder), records, named=False)
+    assert [mirrormesh.promise(file, name).epsilon for name in ("north", "south")] == [epsilon, epsilon]
+
+
+def test_frames_without_rows_share_nothing(folder):
+    empty = {name: values[:0] for name, values in columns("north").items()}
+    file = with_records(protected(folder), {"north": empty, "south": dict(empty)}, named=False)
+    assert mirrormesh.promise(file, "north").epsilon == 1
+
+
+def test_copies_may_be_split(folder):
+    path = protected(folder, ", take: {every: 2, offset: 0}").path
+    path.write_text(path.read_text().replace("offset: 0", "offset: 1", 1))
+    records = {"north": columns("north"), "south": columns("north")}
+    file = with_records(mirrormesh.load(path), records, named=False)
     assert mirrormesh.promise(file, "north").epsilon == 1
 
 
