@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 from nodes.machine.journal import ReleaseMessage
@@ -85,6 +86,14 @@ class MeshLog:
     def valid_plans(self) -> dict[int, Plan]:
         """Return the valid plans by round, in order."""
         return {plan.round: plan for record in messages(valid(self.plans())) for plan in record.plans}
+
+    def names(self, node: str) -> bool:
+        """Return whether a plan names the node, or counts one that did. All plans are read once, at first."""
+        return any(node in dict(plan.named) or plan.member(node) is not None for plan in self._all_plans)
+
+    @cached_property
+    def _all_plans(self) -> tuple[Plan, ...]:
+        return tuple(plan for record in messages(self.plans()) for plan in record.plans)
 
     def heartbeats(self, node: str, last: int | None = None) -> list[Entry[Heartbeat]]:
         """Return the `last` heartbeats of a node; None: all."""

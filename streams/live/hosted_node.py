@@ -1,4 +1,4 @@
-"""Observes a node for its log, its metrics and its party's applications."""
+"""One node of a process, in the steps of its start, and what observes it: its log, metrics, applications."""
 
 import logging
 import secrets
@@ -12,6 +12,7 @@ from nodes.machine.journal import Bounds, DataPosition, JournalRecord
 from nodes.protocol import Noticed
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
+from streams.bus.mesh_log import MeshLog
 from streams.bus.preflight import Outside, PreflightFailed
 from streams.codec import Refused
 from streams.codec.topics import DataTopics
@@ -22,7 +23,7 @@ from streams.live.node_role import NodeRole
 from streams.live.outputs import Decisions, Predictions
 from streams.live.serving import Certificates
 from streams.live.spend import NodeOptions, NodeSpend
-from streams.live.start import NodeStart, is_named
+from streams.live.start import NodeStart
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
@@ -36,7 +37,6 @@ from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id, re
 from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.spends_topic import SpendsTopic
-from topology.plans import Plan
 from topology.scheduler import heartbeat_period
 
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
@@ -262,17 +262,16 @@ class HostedNode:
         self,
         bus: KafkaBus,
         spends: SpendsTopic,
-        plans: Callable[[], list[Plan]],
+        log: MeshLog,
         ask: Ask,
         closing: ExitStack,
     ) -> None:
         """Settle what earlier runs have spent, say hello, and find where to start.
 
-        `plans` returns those of this run; `closing` records how far the run has come. Raises BusError,
-        UsageError.
+        `log`: the mesh's; `closing` records how far the run has come. Raises BusError, UsageError.
         """
         journal = self.journal
-        ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
+        ask(lambda: self._spend.check(journal, spends, partial(log.names, self.name)))
         life, reuse = journal.instance, ask(lambda: self._spend.begin(journal, spends))
         self._role = role = NodeRole(
             self.name, self._learner, journal, self.mesh, new_id, self.log.warning, self._leave_from

@@ -17,14 +17,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from functools import cache, partial
+from functools import partial
 from typing import TypeVar
 
 from nodes.machine.slots import TimeSlots
 from streams.bus.bus import BusError
 from streams.bus.existing_topic import ExistingTopics
 from streams.bus.kafka import KafkaBus
-from streams.bus.mesh_log import MeshLog, messages
+from streams.bus.mesh_log import MeshLog
 from streams.bus.preflight import Outside, PreflightFailed, check_clusters, preflight
 from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh, on_existing_topic
 from streams.bus.topic_specs import data_specs, mesh_specs
@@ -55,7 +55,6 @@ from streams.runtime.runner import Host
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 from streams.state.spends_topic import SpendsBus, SpendsTopic
-from topology.plans import Plan
 
 LOGGER = logging.getLogger("mirrormesh.node")
 
@@ -199,8 +198,8 @@ class NodeProcess:
             )
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
-            plans = self._plans(bus)
-            self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.topics), plans, ask, closing))
+            log = MeshLog.of(self._file, bus)
+            self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.topics), log, ask, closing))
             host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
@@ -300,11 +299,6 @@ class NodeProcess:
             if refusals:
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)
         return outside
-
-    def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
-        """Return what reads the plans of this run, once."""
-        log = MeshLog.of(self._file, bus)
-        return cache(lambda: [plan for record in messages(log.plans()) for plan in record.plans])
 
     def _assemble(
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop

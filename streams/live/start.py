@@ -41,11 +41,6 @@ class _Plans(NamedTuple):
     valid: list[Entry[PlanRecord]]
 
 
-def is_named(node: str, plans: Iterable[Plan]) -> bool:
-    """Return whether one of the plans names the node, or counts one that did."""
-    return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
-
-
 @dataclass(frozen=True, slots=True)
 class Starter:
     """Finds where the processes of one node continue on a bus, the first one and those after a crash.
