@@ -20,9 +20,8 @@ from nodes.accounting.guarantee import Price, RunGuarantee
 from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from streams.mesh.compatibility import Part, by_time, part_of
-from streams.mesh.errors import check_type, one_of
 from streams.mesh.file import AnyFile
-from streams.mesh.kind import check_file
+from streams.mesh.kind import check_file, check_member
 from streams.mesh.settings.node import FileSettings, FrameSettings, TopicSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files, same_frames
@@ -81,14 +80,10 @@ class Promise:
 def promise(file: AnyFile, name: str) -> Promise:
     """Return the promise of a node or owner by the mesh file, whose other readers may have the same records.
 
-    Raises MeshFileError for an unknown name, and UsageError for a wrong argument.
+    Raises UsageError for a wrong argument.
     """
     check_file("file", file)
-    check_type("name", name, str, f"must be the name of a {file.member}")
-    if name not in file.members:
-        raise file.refuse(
-            ("mesh", file.part), f"is no {file.member} of the mesh: {one_of(file.members, name)}", name
-        )
+    check_member("name", name, file)
     return promises_of(file, known_spends(file, [name]))[name]
 
 

@@ -41,7 +41,7 @@ def test_a_promise_counts_the_other_readers_of_a_file(tmp_path):
 
 
 def test_a_promise_of_nobody_is_a_mistake_in_one_line():
-    with pytest.raises(mirrormesh.MeshFileError, match=r'mesh\.nodes: "nobody": is no node of the mesh'):
+    with pytest.raises(mirrormesh.UsageError, match=r"^name is 'nobody': is no node of the mesh"):
         mirrormesh.promise(FILE, "nobody")
 
 

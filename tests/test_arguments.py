@@ -24,7 +24,7 @@ WRONG = {
         ("code", ("a.yaml",), {"code": [3]}),
     ],
     "load_collaboration": [("path", (value,), {}) for value in NO_PATHS],
-    "example_mesh": [("name", (value,), {}) for value in NO_PATHS],
+    "example_mesh": [("name", (value,), {}) for value in (*NO_PATHS, "nobody.yaml")],
     "run": [
         *(("file", (value,), {}) for value in NO_FILES),
         *(("rounds", (FILE,), {"rounds": value}) for value in ("10", 0, 1.5, True, [])),
@@ -56,11 +56,12 @@ WRONG = {
     ],
     "promise": [
         *(("file", (value, NODE), {}) for value in NO_FILES),
-        *(("name", (FILE, value), {}) for value in (None, 3, [NODE])),
+        *(("name", (FILE, value), {}) for value in (None, 3, [NODE], "", "nobody")),
     ],
     "budget": [
         *(("file", (value, NODE), {}) for value in NO_FILES),
-        *(("node", (FILE, value), {}) for value in (None, 3)),
+        *(("node", (FILE, value), {}) for value in (None, 3, "", "nobody")),
+        ("node", (mirrormesh.load_collaboration(LENDING), "nobody"), {}),
         *(("state", (FILE, NODE, value), {}) for value in NO_PATHS[1:]),
     ],
     "forecast": [

@@ -27,6 +27,7 @@ from streams.mesh.errors import (
     check_type,
     one_of,
     problems,
+    refused,
     told_once,
 )
 from streams.mesh.plugins import Code, OwnSource
@@ -193,6 +194,14 @@ class OwnParts(Generic[P]):
 def check_file(name: str, value: object) -> None:
     """Raise UsageError unless an argument is a mesh file that was loaded."""
     check_type(name, value, OwnParts, "must be what mirrormesh.load, or load_collaboration, returns")
+
+
+def check_member(argument: str, value: object, file: "OwnParts[Any]") -> None:
+    """Raise UsageError unless an argument is the name of a node or owner of the file's mesh."""
+    check_type(argument, value, str, f"must be the name of a {file.member}")
+    name = str(value)
+    if name not in file.members:
+        raise refused(argument, name, f"is no {file.member} of the mesh: {one_of(file.members, name)}")
 
 
 F = TypeVar("F", bound=OwnParts[Any])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from streams.mesh.errors import as_file
+from streams.mesh.errors import as_file, meant, refused
 from streams.mesh.settings.files import read_yaml
 
 
@@ -20,13 +20,14 @@ def packed(wheel: str, source: str) -> Path:
 def example_mesh(name: str) -> Path:
     """Return the path of the example mesh `name`.
 
-    Raises FileNotFoundError if it is in neither place, and UsageError for what is no name.
+    Raises UsageError if this installation has none of that name.
     """
     name = as_file("name", name)
     for folder in _folders():
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(2, "this installation lacks the example mesh", name)
+    near = meant([f"{example}.yaml" for example in examples()], name)
+    raise refused("name", name, f"must be that of an example mesh of this installation{near}")
 
 
 def examples() -> dict[str, Path]:

@@ -15,9 +15,9 @@ from streams.bus.mesh_log import MeshLog, messages
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.journals import OwnerJournal, recorded_answers
 from streams.ledger import Promise, Reuse, known_spends, promises_of
-from streams.mesh.errors import UsageError, as_path_or_none, check_type, chosen, no_file
+from streams.mesh.errors import UsageError, as_path_or_none, chosen, no_file
 from streams.mesh.file import AnyFile, MeshFile
-from streams.mesh.kind import check_file
+from streams.mesh.kind import check_file, check_member
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty, JournalReader
 from streams.state.spends_topic import written
@@ -324,7 +324,7 @@ def budget(file: AnyFile, node: str, state: str | Path | None = None) -> Privacy
     UsageError.
     """
     check_file("file", file)
-    check_type("node", node, str, f"must be the name of a {file.member}")
+    check_member("node", node, file)
     folder = no_file(as_path_or_none("state", state))
     account_of_one: PrivacyAccount | OwnerAccount = file.kind.account(file, node, folder)
     return account_of_one
