@@ -8,6 +8,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from nodes.checks import OutOfRange, as_text
+from streams.codec.topics import DataTopics, MeshTopics, all_of
 from streams.mesh.algorithm import check_place, constraint, loss, mirror_map
 from streams.mesh.compatibility import (
     Fitted,
@@ -106,6 +107,7 @@ def own_problems(
             wrong += untimed_problems(file, mesh)
         elif isinstance(part.source, TopicSettings):
             wrong += _schema_problems(file, path, mesh, part.source)
+            wrong += _topic_problems(file, path, mesh, part.source.topic)
         elif part.source is not None:
             wrong += file_problems(file, path, mesh, part.source)
             reading += [name] if part.source.path == "-" else []
@@ -115,6 +117,20 @@ def own_problems(
     if held_out is not None:
         wrong += file_problems(file, ("held_out",), mesh, held_out)
     return wrong + _shared_topics(file, nodes)
+
+
+def _topic_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, topic: str) -> list[Problem]:
+    """Return the mistake of a source whose topic is one of the mesh's own, or is named like those of its run.
+
+    Rights on a run's topics are rights on the beginning of their names.
+    """
+    beginning = all_of(MeshTopics(mesh.name, mesh.run, mesh.layout))
+    text = ""
+    if topic.startswith(beginning):
+        text = f"begins with {beginning}, so who may read the run's topics may read it: must be another"
+    elif any(topic in DataTopics(mesh.name, node).all[1:] for node in mesh.nodes):  # all but the records'
+        text = "a node of the mesh writes to it: must be another"
+    return [Problem(file, (*path, "topic"), text, topic)] if text else []
 
 
 def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem]:

@@ -180,6 +180,19 @@ def test_the_longest_lag_has_a_unit(tmp_path, text, seconds):
         ({"lag": "0d"}, 'source.lag: "0d": must be a time with its unit'),
         ({"lag": "1.5d"}, 'source.lag: "1.5d": must be a time with its unit'),
         ({"max_record_bytes": 0}, "source.max_record_bytes: 0: must be"),
+        *(
+            ({"topic": name}, f'source.topic: "{name}": begins with tracking.run-1., so who may read the run')
+            for name in ("tracking.run-1.topology", "tracking.run-1.payments")
+        ),
+        *(
+            ({"topic": name}, f'source.topic: "{name}": a node of the mesh writes to it: must be another')
+            for name in (
+                "decisions.tracking.a",
+                "predictions.tracking.b",
+                "data-deadletter.tracking.a",
+                "spends.data.tracking.b",
+            )
+        ),
         ({"schema": {"features": {"x": "numbr"}, "label": {"column": "z"}}}, "source.schema.features.x: "),
     ],
 )
