@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+if TYPE_CHECKING:
+    from streams.mesh.settings.brokers import BrokerSettings
 
 # The commands by name, each loaded when it is called, as loading may take a second.
 
@@ -264,3 +267,31 @@ SeedOption = Annotated[
         metavar="N",
     ),
 ]
+
+
+# Names a broker in options, for commands that need no mesh file.
+
+_PORTS = 1 << 16
+
+
+def named_broker(servers: str | None, path: Path | None) -> "BrokerSettings | None":
+    """Return the broker of --servers, or of the file of --broker; None if neither is given.
+
+    Raises UsageError, MeshFileError.
+    """
+    from streams.mesh.errors import UsageError  # noqa: PLC0415 # few commands need these
+    from streams.mesh.kind import FileReader  # noqa: PLC0415 # as above
+    from streams.mesh.settings.brokers import BrokerSettings  # noqa: PLC0415 # as above
+    from streams.mesh.settings.files import read_yaml  # noqa: PLC0415 # as above
+
+    if servers is not None and path is not None:
+        raise UsageError("--servers and --broker: must be one of them")
+    if path is not None:
+        return FileReader(os.environ).validated(BrokerSettings, read_yaml(path), path, ())
+    if servers is None:
+        return None
+    for address in servers.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < _PORTS:
+            raise UsageError(f"--servers {servers}: must be HOST:PORT, or several with commas between them")
+    return BrokerSettings(servers=servers)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from pydantic_core import PydanticCustomError
 
+from streams.cli.command_line import named_broker
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.shipped import about, data, examples
@@ -143,6 +144,14 @@ def schema(
     servers: Annotated[
         str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker of the topic.")
     ] = None,
+    broker: Annotated[
+        Path | None,
+        typer.Option(
+            "--broker",
+            metavar="FILE",
+            help="A YAML file of the broker's keys, as under brokers in a mesh file.",
+        ),
+    ] = None,
     first: Annotated[
         int, typer.Option("--first", min=1, metavar="N", help="The number of records to look at.")
     ] = 1_000,
@@ -173,13 +182,14 @@ def schema(
     from streams.bus.bus import BusError  # noqa: PLC0415 # init and key need none of these
     from streams.tools.schema import sample_of_file, sample_of_topic, schema_text  # noqa: PLC0415
 
-    if (records is None) == (topic is None) or (topic is None) != (servers is None):
-        raise UsageError("schema: must have either FILE, or --topic and --servers")
+    if (records is None) == (topic is None) or (topic is None) != (servers is None and broker is None):
+        raise UsageError("schema: must have either FILE, or --topic and --servers or --broker")
+    of_topic = named_broker(servers, broker)
     if output is not None and output.exists():
         raise UsageError(f"--output {output}: is there already: must be another file, which is not")
     try:
-        if topic is not None and servers is not None:
-            sample = sample_of_topic(topic, servers, first)
+        if topic is not None and of_topic is not None:
+            sample = sample_of_topic(topic, of_topic, first)
         else:
             sample = sample_of_file(records or "-", first)
     except BusError as error:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.errors import given_by
-from streams.cli.command_line import CodeOption, ThresholdOption
+from streams.cli.command_line import CodeOption, ThresholdOption, named_broker
 from streams.cli.processes import PrivateMetricsOption, address
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
@@ -28,7 +28,7 @@ from streams.tools.score.processor import Route
 from streams.tools.score.score import Scoring, group_of
 from streams.tools.score.score import score as score_topic
 
-_FAULTS, _PORTS = 6, 65_536
+_FAULTS = 6
 
 
 def score(
@@ -173,18 +173,9 @@ def score(
 
 
 def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str] | None) -> BrokerSettings:
-    if servers is not None and path is not None:
-        raise UsageError("--servers and --broker: must be one of them")
-    if path is not None:
-        return FileReader(os.environ).validated(BrokerSettings, read_yaml(path), path, ())
-    if servers is not None:
-        for address in servers.split(","):
-            host, _, port = address.strip().rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < _PORTS:
-                raise UsageError(
-                    f"--servers {servers}: must be HOST:PORT, or several with commas between them"
-                )
-        return BrokerSettings(servers=servers)
+    broker = named_broker(servers, path)
+    if broker is not None:
+        return broker
     if trusted is not None:
         file, node = trusted
         return file.brokers(node).data

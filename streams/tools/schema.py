@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streams.bus.bus import UnknownTopic
 from streams.bus.existing_topic import sample
 from streams.bus.logs import reach
 from streams.mesh.errors import UsageError, elided, printable
@@ -83,11 +84,14 @@ def sample_of_file(path: str, records: int) -> SchemaSample:
         raise UsageError(f"{path}: cannot be read: {reason}") from None
 
 
-def sample_of_topic(topic: str, servers: str, records: int) -> SchemaSample:
+def sample_of_topic(topic: str, broker: BrokerSettings, records: int) -> SchemaSample:
     """Return the first records of a topic of JSON objects. Raises UsageError, BusError."""
-    broker = BrokerSettings.model_validate({"servers": servers}, context={"environment": {}})
     reach(broker)
-    values = [message.value() for message in sample(broker, topic, None, records).messages]
+    try:
+        messages = sample(broker, topic, None, records).messages
+    except UnknownTopic:
+        raise UnknownTopic(f"{broker.servers}: there is no topic {topic}") from None
+    values = [message.value() for message in messages]
     rows = [
         _flat(fields)
         for value in values
@@ -95,7 +99,9 @@ def sample_of_topic(topic: str, servers: str, records: int) -> SchemaSample:
     ]
     if not rows:
         raise UsageError(f"{topic}: of its first {len(values):,} messages none is a JSON object")
-    source = {"kind": "topic", "topic": topic, "broker": {"servers": servers}}
+    # what is secret, or a file of this machine, is the owner's to add
+    place = {"servers": broker.servers} | ({} if broker.username is None else {"username": broker.username})
+    source = {"kind": "topic", "topic": topic, "broker": place}
     return SchemaSample(topic, rows, _named(rows), JSON, source)
 
 

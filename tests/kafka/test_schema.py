@@ -52,4 +52,8 @@ def test_a_schema_is_written_from_the_first_messages(broker, topic, tmp_path, mo
     assert few.code == 0
     assert "FILL-IN" in few.out
     missing = call("schema", "--topic", f"{topic}.none", "--servers", broker)
-    assert (missing.code, missing.out, len(missing.err.splitlines())) == (1, "", 1)
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err == f"{broker}: there is no topic {topic}.none\n"
+    (tmp_path / "broker.yaml").write_text(f"servers: {broker}\n")
+    by_file = call("schema", "--topic", topic, "--broker", "broker.yaml", "--first", "5")
+    assert by_file.out == few.out
