@@ -1,6 +1,6 @@
 """Opens the sources of a mesh file: a node's records with their decoder, and the held-out records."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from streams.bus.registry import NoRegistryExtra
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError
 from streams.mesh.file import AnyFile, MeshFile
+from streams.mesh.plugins import OwnSource
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -26,13 +27,13 @@ from streams.mesh.settings.node import (
 from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.user_code import UserCode
 from streams.records.decoder import SchemaDecoder, json_fields
-from streams.records.faults import FaultCounts
+from streams.records.faults import Fault, FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import LABELS, Reading, Readings, sensor
 from streams.records.messages import Messages
-from streams.records.own import OwnDecoder
-from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, in_order_of_time, moved
+from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, TotalDecoder, in_order_of_time, moved
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, is_comment, rows_of
 
@@ -177,7 +178,7 @@ def _measured(settings: LocalisationSettings, mesh: MeshSettings, node: str) -> 
     return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.loss_dimension)
 
 
-def _own(settings: OwnSourceSettings, file: MeshFile, node: str) -> OwnDecoder:
+def _own(settings: OwnSourceSettings, file: MeshFile, node: str) -> "OwnDecoder":
     source, dimension = file.own_source(node)
     return OwnDecoder(source, dimension, settings.max_record_bytes, file.mesh.loss_dimension)
 
@@ -241,3 +242,64 @@ def opened_records(
         raise file.refuse((*path, "path"), str(error), settings.path) from None
     except OSError as error:
         raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
+
+
+# Decodes records with a user's own source.
+
+_END = object()
+
+
+class OwnDecoder(TotalDecoder[FloatArray]):
+    """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
+
+    What the source raises is a fault of the record, by the exception's type alone, and goes where faults go:
+    to the owner.
+    """
+
+    def __init__(
+        self, source: OwnSource, dimension: int, longest: int | None = None, learnt: int = 0
+    ) -> None:
+        self._source = source
+        super().__init__(dimension, longest, learnt)
+
+    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
+        """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
+        raised: list[str] = []
+        with UserCode(raised.append):
+            values = iter(self._source.records())
+        while not raised:
+            record: object = None
+            with UserCode(raised.append):
+                record = next(values, _END)
+            if record is _END:
+                return
+            if isinstance(record, bytes):
+                yield record
+            elif not raised:
+                raised = ["TypeError"]
+        raise refusal(f"reading its records raised {raised[0]}")
+
+    def _fault(self, value: bytes) -> Fault:
+        kinds: list[str] = []
+        self._attempt(value, kinds)
+        return Fault(None, f"its source: {kinds[0]}" if kinds else "not a record, by its source")
+
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        return self._attempt(value, [])
+
+    def _attempt(self, value: bytes, kinds: list[str]) -> tuple[FloatArray, float] | None:
+        """Return what the source decodes; None for no record, with the kind of a failure in `kinds`."""
+        with UserCode(kinds.append):
+            decoded = self._source.decode(value)
+            if decoded is None:
+                return None
+            raw_features, label = np.asarray(decoded[0]), decoded[1]
+            if any(isinstance(number, str | bytes) for number in (*raw_features.flat, label)):
+                # of text numpy and Python would make numbers, by grammars of their own
+                kinds.append("text where a number must be")
+                return None
+            features, label = raw_features.astype(np.float64), float(label)
+            if features.shape == (self.dimension,):
+                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
+            kinds.append("features of another shape")
+        return None

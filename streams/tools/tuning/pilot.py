@@ -22,10 +22,9 @@ from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.lines import ordered
 from streams.records.localisation import NOISE, sensor, target_path
-from streams.records.own import OwnDecoder
 from streams.records.paths import START
 from streams.records.record import Decoded, Decoder, SparseRow
-from streams.records.sources import decoded, opened_records
+from streams.records.sources import OwnDecoder, decoded, opened_records
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
