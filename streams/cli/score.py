@@ -10,7 +10,7 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.bus.errors import given_by
 from streams.cli.command_line import CodeOption, ThresholdOption, named_broker
-from streams.cli.processes import PrivateMetricsOption, address
+from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
@@ -104,6 +104,7 @@ def score(
         typer.Option("--at-least-once", help="Score sooner, without transactions; after a kill some twice."),
     ] = False,
     private_metrics: PrivateMetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
     code: CodeOption = None,
 ) -> None:
     """Score the messages of a topic, each once, while they come.
@@ -131,7 +132,7 @@ def score(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if (mesh is None) != (node is None):
         raise UsageError("MESH and NODE: must be given both, or neither")
-    start_logging(json=False, level="warning")
+    start_logging(json=log is LogFormat.JSON, level="warning")
     try:
         trusted = None if mesh is None or node is None else (load(mesh, code=code or ()), node)
     except WrongKind as error:

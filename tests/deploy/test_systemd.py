@@ -14,7 +14,8 @@ from tests.support.processes.programs import systemd_analyze
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NODE, SCHEDULER = "mirrormesh-node@.service", "mirrormesh-scheduler.service"
 OWNER, LEARNER = "mirrormesh-owner@.service", "mirrormesh-learner@.service"
-UNIT_NAMES = (NODE, SCHEDULER, OWNER, LEARNER)
+SCORE = "mirrormesh-score@.service"
+UNIT_NAMES = (NODE, SCHEDULER, OWNER, LEARNER, SCORE)
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 HIGHEST = 15
 """The exposure that `systemd-analyze security` may find, in tenths: of 100, and 96 without any of it."""
@@ -52,7 +53,7 @@ def test_what_a_broken_process_could_reach_is_little(installed, unit):
 
 @pytest.mark.parametrize(
     ("unit", "command"),
-    [(NODE, "node"), (SCHEDULER, "scheduler"), (OWNER, "owner"), (LEARNER, "learner")],
+    [(NODE, "node"), (SCHEDULER, "scheduler"), (OWNER, "owner"), (LEARNER, "learner"), (SCORE, "score")],
 )
 def test_the_command_has_the_options_that_it_is_given(capsys, unit, command):
     (words,) = [value.split() for name, value in settings(unit) if name == "ExecStart"]
@@ -68,6 +69,7 @@ def test_every_file_that_a_broker_s_settings_may_name_is_a_credential():
         (SCHEDULER, shared, "scheduler"),
         (OWNER, SIDES, "%i"),
         (LEARNER, shared, "%i"),
+        (SCORE, ("data",), "%i.score"),
     )
     for unit, sides, owner in whose:
         names = {file_name(side, key) for side in sides for key in FILES if key != "signing_key"}

@@ -28,6 +28,7 @@ from tests.support.nodes.metrics import samples, scraped
 from tests.support.processes.command import Process
 from tests.support.processes.forked import Forked, command
 from tests.support.processes.mesh import wait_until
+from tests.support.processes.watchdog import ServiceSocket
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -64,8 +65,12 @@ def test_a_score_has_its_messages_key_headers_time_and_partition(tmp_path, broke
     topics.produce(messages)
     port = free_port()
     more = ["--threshold", "0.5", "--private-metrics", port]
-    process = Process(tmp_path, "score", *scoring(topics, model(tmp_path), *more))
-    wait_until(lambda: len(topics.scores()) == 97)
+    with ServiceSocket() as systemd:
+        with systemd.given():
+            process = Process(tmp_path, "score", *scoring(topics, model(tmp_path), *more))
+        wait_until(lambda: len(topics.scores()) == 97)
+        assert systemd.heard()[0] == "READY=1"
+        wait_until(lambda: "WATCHDOG=1" in systemd.heard())
     wait_until(lambda: served(port).get(("mirrormesh_score_lag_messages",)) == 0)
     found = served(port)
     outcomes = {name: found["mirrormesh_scored_messages_total", name] for name in ("scored", "unreadable")}

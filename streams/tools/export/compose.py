@@ -22,6 +22,7 @@ from streams.tools.export.raw_mesh import (
     node_file,
     owner_file,
     scheduler_file,
+    score_file,
     set_file,
 )
 
@@ -56,6 +57,12 @@ def node(
     definition = _process(image, service, file, command, endless=endless)
     definition["volumes"].append(f"{service}:{STATE}")
     return {**definition, "healthcheck": _python_check(OWNER)}
+
+
+def scorer(image: str, name: str, service: str, file: ProcessFile, code: list[str]) -> Service:
+    """Return the service that scores with a node's decisions; `docker compose up --scale` starts more."""
+    command = ["score", _MESH, name, *(f"--code={allowed}" for allowed in code)]
+    return {**_process(image, service, file, command, endless=True), "healthcheck": _python_check(OWNER)}
 
 
 def owner(image: str, name: str, service: str, file: ProcessFile, records: str | None) -> Service:
@@ -225,10 +232,17 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
         for name in whose.nodes
     }
     targets = [f"{name}:{port}" for name in files for port in (SHARED, OWNER)]
+    scores = {f"score-{name}": name for name in whose.nodes if raw.file.own(name).score is not None}
+    score_files = {service: score_file(raw, name, INSIDE, private) for service, name in scores.items()}
+    score_services = {
+        service: scorer(image, name, service, score_files[service], raw.file.code_of(name))
+        for service, name in scores.items()
+    }
+    targets += [f"{service}:{OWNER}" for service in scores]
     return _project(
         f"{raw.file.mesh.name}_{whose.name}",
-        node_services,
-        files,
+        {**node_services, **score_services},
+        {**files, **score_files},
         targets,
         volumes=list(node_services),
         owned=True,

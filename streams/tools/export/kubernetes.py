@@ -12,6 +12,7 @@ from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
 from streams.tools.export.cluster import (
     CHECKSUM,
+    LONGEST_SET,
     NODE,
     OWNER_PORT,
     SHARED_PORT,
@@ -44,6 +45,7 @@ from streams.tools.export.raw_mesh import (
     node_file,
     owner_file,
     scheduler_file,
+    score_file,
     set_file,
 )
 
@@ -239,6 +241,7 @@ def _volumes(file: ProcessFile, secret: str, config: str) -> list[Object]:
 
 SETS = "/srv/mirrormesh"
 """Where an owner's pod has its set of records."""
+_SCORE_GRACE = 30
 _GRACE = 60
 """Seconds to end in order: a neighbour may still need the last release."""
 _KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -356,7 +359,46 @@ def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster)
 def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) -> dict[str, list[Object]]:
     """Return the objects of a party by file: one for each node, and what they share."""
     node_files = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
-    return {"party.yaml": [account(place), disruption(place, _NODE)], **node_files}
+    score_files = {
+        f"{_score_name(node)}.yaml": score_objects(raw, node, place, cluster)
+        for node in party.nodes
+        if raw.file.own(node).score is not None
+    }
+    return {"party.yaml": [account(place), disruption(place, _NODE)], **node_files, **score_files}
+
+
+# What scores with a node's decisions: a Deployment, to be scaled up to the partitions of its input.
+
+_SCORE = "score"
+_SCORED_NODE = "mirrormesh.dev/scores-of"
+_SCORE_RESOURCES = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+
+
+def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
+    """Return the objects of what scores with a node's decisions. Raises MeshFileError, as `node_objects`."""
+    file, name = score_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), _score_name(node)
+    labels = place.labels(_SCORE, **{_SCORED_NODE: label(node)})
+    data = {"data": raw.brokers(node)["data"]}
+    ports = broker_ports(data, str(raw.file.path), raw.brokers_path(node))
+    code = [f"--code={allowed}" for allowed in raw.file.code_of(node)]
+    args = [_SCORE, "--log", "json", *code, *(["--"] if node.startswith("-") else []), MESH_FILE, node]
+    container_ports = {"owner": OWNER_PORT}
+    process = container(_SCORE, cluster.image, args, file, name, container_ports, "owner", _SCORE_RESOURCES)
+    spec = {
+        "replicas": 1,
+        "revisionHistoryLimit": 3,
+        "selector": {"matchLabels": labels},
+        "template": pod(file, process, labels, name, name, _SCORE_GRACE),
+    }
+    return [
+        config_map(place, name, file, labels),
+        place.made("apps/v1:Deployment", name, {"spec": spec}, labels),
+        policy(place, name, labels, ports, cluster, owned=True),
+    ]
+
+
+def _score_name(node: str) -> str:
+    return label(_SCORE, node, longest=LONGEST_SET)
 
 
 def _memory(mesh: Mesh, node: str) -> int:

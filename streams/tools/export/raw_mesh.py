@@ -18,7 +18,7 @@ from streams.mesh.file import AnyFile, MeshFile, load, load_any
 from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.parties import Party
+from streams.mesh.settings.parties import Party, score_user
 from streams.records.schema_files import file_decoder, header_columns
 
 # The secrets of a mesh file's brokers: which there are, none of them written out.
@@ -298,7 +298,28 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
     Its secrets are in `folder`. A path of records is left out, as the node reads them from its data broker;
     the columns that the file's header names are written out.
     """
-    brokers = raw.brokers(node)
+    node_settings, own_variables = _own_settings(raw, node)
+    node_settings["private_endpoint"] = private
+    return _of_node(raw, node, raw.brokers(node), folder, node_settings, own_variables)
+
+
+def score_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
+    """Return the mesh file of a process that scores with a node's decisions, as `node_file` does.
+
+    It is a user of its own on the data broker, and knows of the mesh broker the address alone.
+    """
+    brokers, (node_settings, own_variables) = raw.brokers(node), _own_settings(raw, node)
+    data, node_user = dict(brokers["data"]), brokers["data"].get("username")
+    if isinstance(node_user, str) and _VARIABLE.search(node_user) is None:
+        data["username"] = score_user(node)
+    brokers = {**brokers, "mesh": {"servers": brokers["mesh"]["servers"]}, "data": data}
+    node_settings["score"] = {**node_settings["score"], "private_endpoint": private}
+    node_settings.pop("private_endpoint", None)
+    return _of_node(raw, node, brokers, folder, node_settings, own_variables)
+
+
+def _own_settings(raw: RawMesh, node: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a node's own part without brokers, as its process reads it, and the variables in it."""
     node_settings = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
     own_variables: tuple[str, ...] = ()
     if isinstance(node_settings.get("source"), Mapping):
@@ -307,7 +328,17 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
             key: value for key, value in node_settings["source"].items() if key != "path"
         }
         node_settings["source"] |= _columns(raw, node)
-    node_settings["private_endpoint"] = private
+    return node_settings, own_variables
+
+
+def _of_node(
+    raw: RawMesh,
+    node: str,
+    brokers: Tree,
+    folder: str,
+    node_settings: Tree,
+    own_variables: tuple[str, ...],
+) -> ProcessFile:
     made_file = _made(raw, brokers, folder, {"nodes": {node: node_settings}})
     return replace(made_file, variables=tuple(dict.fromkeys((*made_file.variables, *own_variables))))
 

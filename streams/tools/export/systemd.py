@@ -18,6 +18,7 @@ from streams.tools.export.raw_mesh import (
     node_file,
     owner_file,
     scheduler_file,
+    score_file,
     set_file,
 )
 
@@ -120,16 +121,21 @@ def _commands(service: Service) -> Iterator[str]:
 NODE = "mirrormesh-node@.service"
 SCHEDULER = "mirrormesh-scheduler.service"
 OWNER = "mirrormesh-owner@.service"
+SCORE = "mirrormesh-score@.service"
 LEARNER = "mirrormesh-learner@.service"
 FIRST_PORT = 9100
 """The scheduler's, or the learner's; nodes and owners have two each from the next one on: the shared one, and
 their owner's."""
+FIRST_SCORE_PORT = 9301
+"""Of the processes that score, one each."""
 CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
 
 
 def party(raw: RawMesh, whose: Party) -> dict[str, str]:
-    """Return the files of a party: for each of its nodes those of one service."""
+    """Return the files of a party: for each of its nodes those of one service, or two with its scores."""
     services = [_node(raw, node, FIRST_PORT + 2 * k + 1) for k, node in enumerate(whose.nodes)]
+    scores = [node for node in whose.nodes if raw.file.own(node).score is not None]
+    services += [_score(raw, node, FIRST_SCORE_PORT + k) for k, node in enumerate(scores)]
     return written(f"party {whose.name} of mesh {raw.file.mesh.name}", services)
 
 
@@ -152,6 +158,20 @@ def _node(raw: RawMesh, node: str, port: int) -> Service:
     file = node_file(raw, node, CREDENTIALS, _private(node_settings, port))
     lines = dropin(node, file, port, _own_lines(node, node_settings), raw.file.code_of(node))
     return Service(node, NODE, f"mirrormesh-node@{node}", file, lines)
+
+
+def _score(raw: RawMesh, node: str, port: int) -> Service:
+    settings = raw.file.own(node).score
+    endpoint = None if settings is None else settings.private_endpoint
+    file, name = (
+        score_file(raw, node, CREDENTIALS, "{}:{}".format(*endpoint or (HERE, port))),
+        f"{node}.score",
+    )
+    options = " ".join(f"--code={allowed}" for allowed in raw.file.code_of(node))
+    lines = ["[Service]", f"Environment=OPTIONS='{options}'", f"User={user(f'score-{node}')}"]
+    if file.variables:
+        lines.append(f"EnvironmentFile=/etc/mirrormesh/{name}.env")
+    return Service(name, SCORE, f"mirrormesh-score@{node}", file, "".join(f"{line}\n" for line in lines))
 
 
 def _owner(raw: RawCollaboration, owner: str) -> Service:

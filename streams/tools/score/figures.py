@@ -75,7 +75,6 @@ class ScoreFigures:
 
     def turn(self, consumer: Consumer, version: ModelVersion | None) -> None:
         """Note a turn of the loop: which model scores, and once a second how much waits."""
-        self.beat()
         self._version = version
         now = time.monotonic()
         if now - self._looked >= EVERY:

@@ -12,6 +12,7 @@ records sees both or neither. Three rules keep each message in one of them, whoe
 A partition is given back where messages are read alone, and there no transaction is open.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +40,7 @@ from streams.mesh.settings.node import TopicSettings
 from streams.records.avro import SchemaLookup, Schemas
 from streams.records.faults import Fault
 from streams.records.record import WholeMessage, message_headers
-from streams.runtime.process import Stop
+from streams.runtime.process import ServiceManager, Stop
 from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from streams.tools.score.scorer import Models, Scorer
 
@@ -156,6 +157,7 @@ class ScoreProcessor:
         self._fetcher = fetcher
         self.figures: ScoreFigures | None = None
         """Shows what is done, if anybody wants to know."""
+        self._manager, self._told = ServiceManager(), -math.inf
         self.counts = ScoreCounts()
         self._given_back = set[Place]()
         self._refused: tuple[str, KafkaError] | None = None
@@ -167,15 +169,29 @@ class ScoreProcessor:
     def run(self) -> None:
         """Score until the process is asked to stop. Raises BusError for what no patience mends."""
         try:
-            self._start()
-            while not self._stop.asked.is_set():
-                self._turn()
-                if batch := self._batch():
-                    self._score(batch)
+            with self._manager:
+                self._start()
+                self._work()
         except KafkaException as error:
             raise self._failed(error.args[0], self._route.output) from None
 
+    def _work(self) -> None:
+        while not self._stop.asked.is_set():
+            self._turn()
+            if batch := self._batch():
+                self._score(batch)
+
+    def _beat(self) -> None:
+        """Tell probes and the service manager that the loop turns."""
+        if self.figures is not None:
+            self.figures.beat()
+        now = time.monotonic()
+        if now - self._told >= self._manager.period:
+            self._told = now
+            self._manager.works(None)
+
     def _turn(self) -> None:
+        self._beat()
         if self.figures is not None:
             self.figures.turn(self._consumer, self._models.newest())
 
@@ -396,8 +412,7 @@ class ScoreProcessor:
         """Call until the broker has answered; a process that is asked to stop waits `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
         while True:
-            if self.figures is not None:
-                self.figures.beat()
+            self._beat()
             try:
                 call()
             except KafkaException as error:

@@ -73,6 +73,16 @@ def star_file(folder: Path) -> Path:
     return path
 
 
+SCORED = {"input": "payments.new", "output": "payments.scored", "threshold": 0.2}
+
+
+def with_scores(text: str = SECURED) -> str:
+    """Return the file with what is scored with the decisions of b."""
+    tree = yaml.safe_load(text)
+    tree["nodes"]["b"]["score"] = SCORED
+    return yaml.safe_dump(tree, sort_keys=False)
+
+
 def for_party(path: Path, name: str, cluster: Cluster | None = None) -> dict[str, str]:
     """Return the files of a party by name."""
     raw = read(path)

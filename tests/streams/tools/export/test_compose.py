@@ -9,7 +9,7 @@ from streams.mesh.file import load
 from streams.tools.export.compose import operator, party
 from streams.tools.export.raw_mesh import party as found_party
 from streams.tools.export.raw_mesh import read
-from tests.support.published.exports import IMAGE, SECURED, compose_says
+from tests.support.published.exports import IMAGE, SCORED, SECURED, compose_says, with_scores
 from tests.support.published.page_blocks import parse
 from tests.support.published.pages import ROOT
 
@@ -134,3 +134,36 @@ def test_what_is_mounted_is_written(secured):
                 assert [
                     path for path in written if f"./{path}" == source or f"./{path}".startswith(f"{source}/")
                 ]
+
+
+def test_what_is_scored_has_a_service_with_a_user_of_its_own_and_nothing_of_the_mesh_broker(
+    secured, tmp_path
+):
+    secured.write_text(with_scores())
+    written = of_party(secured)
+    assert set(services(of_party(secured, "a"))) == {"node-a", "prometheus", "grafana"}
+    service = services(written)["score-b"]
+    parse(service["command"])
+    assert (service["command"][0], service["command"][2]) == ("score", "b")
+    assert service["restart"] == "unless-stopped"
+    assert service["secrets"] == [{"source": "score-b-data-password", "target": "/run/secrets/data-password"}]
+    assert service["volumes"] == ["./mesh/score-b.yaml:/etc/mirrormesh/mesh.yaml:ro"]
+    text = written["mesh/score-b.yaml"].replace("/run/secrets", str(tmp_path))
+    (tmp_path / "data-password").write_text("of-scores\n")
+    (tmp_path / "score.yaml").write_text(text)
+    loaded = load(tmp_path / "score.yaml")
+    data = loaded.brokers("b").data
+    assert (data.username, data.password.get_secret_value()) == ("b.score", "of-scores")
+    assert loaded.brokers("b").mesh.username is None
+    assert loaded.own("b").score.private_endpoint == ("0.0.0.0", 9101)  # noqa: S104 # Prometheus reaches it
+    assert (loaded.own("b").score.input, loaded.own("b").score.threshold) == (SCORED["input"], 0.2)
+    assert loaded.digest() == load(secured, {"MESH_PASSWORD": "x", "DATA_PASSWORD": "y"}).digest()
+    (scraped,) = yaml.safe_load(written["prometheus/prometheus.yaml"])["scrape_configs"]
+    assert "score-b:9101" in scraped["static_configs"][0]["targets"]
+
+
+def test_a_user_that_the_environment_names_stays_one(secured):
+    secured.write_text(with_scores().replace("username: b\n", "username: ${DATA_USER}\n"))
+    brokers = yaml.safe_load(of_party(secured)["mesh/score-b.yaml"])["brokers"]
+    assert brokers["data"]["username"] == "${DATA_USER}"
+    assert services(of_party(secured))["score-b"]["environment"].keys() == {"DATA_USER"}

@@ -14,7 +14,15 @@ from streams.mesh.file import load
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.cluster import CHECKSUM, Cluster
 from tests.support.brokers.certificates import Authority
-from tests.support.published.exports import IMAGE, SECURED, SHARED, for_operator, for_party, objects
+from tests.support.published.exports import (
+    IMAGE,
+    SECURED,
+    SHARED,
+    for_operator,
+    for_party,
+    objects,
+    with_scores,
+)
 from tests.support.published.manifests import mistakes
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}
@@ -51,6 +59,28 @@ def test_a_party_has_a_set_of_one_for_each_of_its_nodes_and_nothing_of_others(me
     assert "b.example" not in for_party(mesh, "bank")["node-a.yaml"]
     operators = "".join(for_operator(mesh).values())
     assert not re.search(r"[abc]\.example|DATA_PASSWORD|StatefulSet", operators)
+
+
+def test_what_is_scored_has_a_deployment_that_no_set_of_a_node_takes_for_its_own(mesh):
+    mesh.write_text(with_scores())
+    found = objects(for_party(mesh, "b"))
+    assert not any("score" in name for _, name in objects(for_party(mesh, "a")))
+    deployment = found["Deployment", "score-b"]
+    assert [wrong for one in found.values() for wrong in mistakes(one)] == []
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    of_node = found["StatefulSet", "node-b"]["spec"]["selector"]["matchLabels"]
+    assert not of_node.items() <= labels.items()
+    assert found["NetworkPolicy", "score-b"]["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    ports = [rule["ports"][0]["port"] for rule in found["NetworkPolicy", "score-b"]["spec"]["egress"]]
+    assert ports[-1] == 9095  # and not the mesh broker's
+    (one,) = pod_of(deployment)["containers"]
+    assert one["args"][0] == "score"
+    assert one["args"][-1] == "b"
+    assert {variable["name"] for variable in one["env"]} == {"DATA_PASSWORD"}
+    assert one["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "score-b"
+    assert one["readinessProbe"]["httpGet"]["port"] == "owner"
+    assert "username: b.score" in found["ConfigMap", "score-b"]["data"]["mesh.yaml"]
 
 
 def test_a_volume_is_kept_and_has_one_writer(mesh):

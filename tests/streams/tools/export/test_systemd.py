@@ -11,7 +11,7 @@ from streams.mesh.file import load
 from streams.mesh.settings.files import as_yaml, read_yaml
 from tests.support.processes.in_process import Commands
 from tests.support.processes.programs import need, systemd_analyze
-from tests.support.published.exports import SECURED, installed
+from tests.support.published.exports import SECURED, installed, with_scores
 
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 FILES = {"mesh-password": "known to me", "data-password": "and to me"}
@@ -59,6 +59,24 @@ def test_a_party_gets_the_services_of_its_nodes_and_nothing_of_others(exported):
     said = "".join((folder / path).read_text() for path in files)
     assert "b.example" in said
     assert not re.search(r"\b[ac]\.example|small-scheduler", said)
+
+
+def test_what_is_scored_has_a_service_of_its_own(exported):
+    folder, files = exported("--party", "b", of=with_scores())
+    unit = "etc/systemd/system/mirrormesh-score@.service"
+    assert {unit, "etc/mirrormesh/b.score.yaml"} <= files
+    tree = read_yaml(folder / "etc/mirrormesh/b.score.yaml")
+    assert tree["nodes"]["b"]["score"]["private_endpoint"] == "127.0.0.1:9301"
+    assert tree["brokers"]["data"]["username"] == "b.score"
+    assert "small" not in tree["brokers"]["mesh"].get("username", "")
+    text = dropin(folder, "mirrormesh-score@b")
+    assert text.splitlines()[-2:] == [
+        "User=mirrormesh-score-b",
+        "EnvironmentFile=/etc/mirrormesh/b.score.env",
+    ]
+    readme = (folder / "README.md").read_text()
+    assert "install -m 0600 b.score.env /etc/mirrormesh/b.score.env  # lines: DATA_PASSWORD=..." in readme
+    assert "systemctl enable mirrormesh-score@b" in readme
 
 
 def test_the_operator_gets_the_scheduler(exported):
