@@ -169,22 +169,11 @@ def predict(
 
 def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
     """Return what to write, by heading; None where a record has nothing."""
-    values = [prediction for _, prediction in made.records]
-    has_prediction = [prediction is not None for prediction in values]
+    has_prediction = [prediction is not None for _, prediction in made.records]
     columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
     if made.ids is not None:
         columns["id"] = made.ids
-    if made.classes:
-        places = [None if place is None else int(place) for place in values]
-        names = [None if place is None else made.classes[place] for place in places]
-        return columns | {"prediction": places, "class": names}
-    columns["prediction"] = values
-    if made.probabilities is not None:
-        columns["probability"] = _among(has_prediction, made.probabilities)
-    if made.decided is not None:
-        signs = ["positive" if sign else "negative" for sign in made.decided.positive]
-        columns["class"] = _among(has_prediction, signs)
-    return columns
+    return columns | {name: _among(has_prediction, values) for name, values in made.columns.items()}
 
 
 def _among(read: list[bool], values: Iterable[object]) -> list[object]:

@@ -73,6 +73,27 @@ def probabilities(loss: Loss, scores: FloatArray) -> FloatArray | None:
     return probability
 
 
+def prediction_columns(
+    loss: Loss, predictions: FloatArray, classes: Sequence[str] = (), threshold: float | None = None
+) -> dict[str, list[object]]:
+    """Return what is said of each prediction (n,), by its key: in a file, and in a topic of scores.
+
+    `classes`: the names of the classes whose numbers are predicted. `threshold`: the least probability, or
+    score, of a positive; None: no class is said.
+    """
+    if classes:
+        places = predictions.astype(int).tolist()
+        return {"prediction": places, "class": [classes[place] for place in places]}
+    columns: dict[str, list[object]] = {"prediction": predictions.tolist()}
+    likely = probabilities(loss, predictions)
+    if likely is not None:
+        columns["probability"] = likely.tolist()
+    if threshold is not None:
+        positive = (predictions if likely is None else likely) >= threshold
+        columns["class"] = ["positive" if sign else "negative" for sign in positive.tolist()]
+    return columns
+
+
 def decided(threshold: float, values: FloatArray, known: BoolArray, labels: FloatArray) -> Deciding:
     """Predict positive for the records (n,) whose value is at or above the threshold, and score that.
 
@@ -203,8 +224,8 @@ class PredictionWriter:
 
     `classes`: the names of the classes whose numbers are predicted. `left_out`: why some have no prediction,
     or no label. In the records' order: `ids`, what each holds in the column asked for; and of those that can
-    be read `probabilities` of a positive label, for the logistic loss, and what a threshold has `decided`.
-    None if there is no such thing.
+    be read `probabilities` of a positive label, for the logistic loss, what a threshold has `decided`, and
+    `columns`, all that is said of each. None if there is no such thing.
     """
 
     records: list[tuple[int, float | None]]
@@ -214,6 +235,7 @@ class PredictionWriter:
     ids: list[str | None] | None = None
     probabilities: list[float] | None = None
     decided: Deciding | None = None
+    columns: Mapping[str, list[object]] = field(default_factory=dict)
 
 
 class ShownColumns(NamedTuple):
@@ -321,6 +343,7 @@ def predictions(
         None if wanted.id_column is None else ids,
         None if likely is None else likely.tolist(),
         at_threshold,
+        prediction_columns(loss, predictions_made, classes, wanted.threshold),
     )
 
 

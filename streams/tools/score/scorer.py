@@ -15,7 +15,7 @@ from nodes.values import FloatArray
 from streams.mesh.model_file import ModelGuarantee, VectorName
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault
-from streams.tools.model.predicting import ModelFile, probabilities
+from streams.tools.model.predicting import ModelFile, prediction_columns
 
 
 class ModelVersion(NamedTuple):
@@ -116,24 +116,10 @@ class Scorer:
     def _scored(self, rows: FloatArray, version: ModelVersion) -> list[bytes | Fault]:
         with np.errstate(all="ignore"):  # a score beyond all numbers is infinite
             predictions = predicted(self._loss, version.vector, rows)
-        columns = self._columns(predictions)
+        columns = prediction_columns(self._loss, predictions, self._classes, self._threshold)
         about = {"round": version.round, "run": version.run} | self._guarantee
-        scored = zip(*columns.values(), strict=True)
+        scored = zip(*columns.values(), strict=True)  # an infinite number becomes null in JSON
         return [
             NO_PREDICTION if is_missing else orjson.dumps(dict(zip(columns, row, strict=True)) | about)
             for is_missing, row in zip(np.isnan(predictions).tolist(), scored, strict=True)
         ]
-
-    def _columns(self, predictions: FloatArray) -> dict[str, list[object]]:
-        """Return what is said of each prediction, by its key; an infinite number becomes null in JSON."""
-        if self._classes:
-            places = predictions.astype(int).tolist()
-            return {"prediction": places, "class": [self._classes[place] for place in places]}
-        columns: dict[str, list[object]] = {"prediction": predictions.tolist()}
-        likely = probabilities(self._loss, predictions)
-        if likely is not None:
-            columns["probability"] = likely.tolist()
-        if self._threshold is not None:
-            positive = (predictions if likely is None else likely) >= self._threshold
-            columns["class"] = ["positive" if sign else "negative" for sign in positive.tolist()]
-        return columns
