@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,14 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.command_line import CodeOption, MeshArgument, ThresholdOption
+from streams.cli.score import (
+    BrokerOption,
+    MessageColumnsOption,
+    RegistryOption,
+    ServersOption,
+    broker_of,
+    registry_of,
+)
 from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import MeshFile, load, load_any
@@ -25,6 +33,8 @@ from streams.terminal.text import counted, listed
 from streams.tools.model.predicting import PredictionWriter
 from streams.tools.model.predicting import predict as predictions_of
 from streams.tools.model.writing import journal_model, model_paths, public_model, write_model
+from streams.tools.score.ranges import TopicRange, edge, predict_range
+from streams.tools.score.score import Scoring
 
 # `mirrormesh model`: writes what a mesh has learnt to a file.
 
@@ -108,9 +118,29 @@ def _facts(model: Model) -> list[tuple[str, str]]:
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, JSON or npz.", show_default=False)],
     records: Annotated[
-        str, typer.Argument(metavar="FILE", help="The records; -: standard input.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(metavar="FILE", help="The records; -: standard input.", show_default=False),
+    ] = None,
     *,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Predict messages of a topic, not a file.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="OFFSET|TIME",
+            help="The first, by an offset of each partition or a time. [default: the first]",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--to", metavar="OFFSET|TIME", help="Before that. [default: all that are there]"),
+    ] = None,
+    servers: ServersOption = None,
+    broker: BrokerOption = None,
+    registry: RegistryOption = None,
+    columns: MessageColumnsOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write the predictions there. [default: print]"),
@@ -142,19 +172,33 @@ def predict(
     be read has no prediction; only its line number, and the --id column if that can be read, is listed. The
     commonest fault is named, and if more than half of the records have one, the exit code is 3.
 
+    With --topic the records are committed messages of a topic, read as `score` reads them. In place of a line
+    number each output line has a partition and an offset, in the order in which they were read.
+
     \b
     Examples:
       mirrormesh predict results/model.json new.csv
       mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
       mirrormesh predict fraud.json new.csv --threshold 0.2 --id payment --json
+      mirrormesh predict fraud.json --topic payments --servers kafka:9092 --from 2026-11-27T04:00Z
     """  # noqa: D301 # \b is click's mark: no new line breaks
+    of_topic = {"--from": since, "--to": until, "--servers": servers, "--broker": broker}
+    _check_place(records, topic, of_topic | {"--registry": registry, "--columns": columns})
     if output is not None:
         writable_folder(output.parent, [output.name])
     try:
         trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
     except WrongKind as error:
         raise error.of_command("predict --mesh") from None  # without the option it serves every kind
-    predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
+    if topic is None:
+        records = records or "-"
+        predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
+    else:
+        records, names = topic, None if columns is None else tuple(columns.split(","))
+        scoring = Scoring(model, trusted, None, None, threshold, names, registry_of(registry))
+        edges = edge("--from", since), edge("--to", until)
+        messages = TopicRange(broker_of(servers, broker, trusted), topic, *edges)
+        predicted = _of_topic(scoring, messages, vector, id_column)
     text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
     if output is None:
         sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
@@ -167,10 +211,32 @@ def predict(
         raise typer.Exit(MALFORMED)
 
 
+def _check_place(records: str | None, topic: str | None, of_topic: Mapping[str, object]) -> None:
+    """Raise UsageError unless records are in a file or a topic, and its options fit."""
+    if (records is None) == (topic is None):
+        raise UsageError("FILE and --topic: must be one of them")
+    for option, value in of_topic.items():
+        if topic is None and value is not None:
+            raise UsageError(f"{option} {value}: goes with --topic")
+
+
+def _of_topic(
+    scoring: Scoring, messages: TopicRange, vector: VectorName, id_column: str | None
+) -> PredictionWriter:
+    try:
+        return predict_range(scoring, messages, vector, id_column)
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
 def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
     """Return what to write, by heading; None where a record has nothing."""
     has_prediction = [prediction is not None for _, prediction in made.records]
     columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
+    if made.places is not None:
+        partitions, offsets = zip(*made.places, strict=True)
+        columns = {"partition": list(partitions), "offset": list(offsets)}
     if made.ids is not None:
         columns["id"] = made.ids
     return columns | {name: _among(has_prediction, values) for name, values in made.columns.items()}
@@ -225,5 +291,9 @@ def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
 def _unread(records: str, predictions: PredictionWriter) -> str:
     counts = predictions.left_out.records
     lines = [f"{number:,}" for number, prediction in predictions.records if prediction is None]
+    places, kind = predictions.places, "line"
+    if places is not None:
+        without = [k for k, (_, prediction) in enumerate(predictions.records) if prediction is None]
+        lines, kind = ["{}:{}".format(*places[k]) for k in without], "partition:offset"
     share = f"{counts.malformed:,} of {counted(counts.records, 'record')}"
-    return f"{records}: {share} cannot be read ({most_often(counts)}): line {listed(lines)}."
+    return f"{records}: {share} cannot be read ({most_often(counts)}): {kind} {listed(lines)}."

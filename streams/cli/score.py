@@ -31,6 +31,29 @@ from streams.tools.score.score import score as score_topic
 _FAULTS = 6
 
 
+ServersOption = Annotated[
+    str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker, without users.")
+]
+BrokerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--broker", metavar="FILE", help="A YAML file of the broker's keys, as under brokers in a mesh file."
+    ),
+]
+MessageColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL|FILE",
+        help="Messages are Avro by this schema registry: its address, or a YAML file of its keys.",
+    ),
+]
+
+
 def score(
     mesh: Annotated[
         Path | None, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)
@@ -56,17 +79,8 @@ def score(
         Path | None,
         typer.Option("--model", metavar="FILE", help="Score with this model, not with a node's decisions."),
     ] = None,
-    servers: Annotated[
-        str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker, without users.")
-    ] = None,
-    broker: Annotated[
-        Path | None,
-        typer.Option(
-            "--broker",
-            metavar="FILE",
-            help="A YAML file of the broker's keys, as under brokers in a mesh file.",
-        ),
-    ] = None,
+    servers: ServersOption = None,
+    broker: BrokerOption = None,
     vector: Annotated[
         VectorName | None,
         typer.Option(
@@ -79,18 +93,8 @@ def score(
         typer.Option("--run", metavar="NAME", help="Score with this run's decisions. [default: the newest]"),
     ] = None,
     threshold: ThresholdOption = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
-    ] = None,
-    registry: Annotated[
-        str | None,
-        typer.Option(
-            "--registry",
-            metavar="URL|FILE",
-            help="Messages are Avro by this schema registry: its address, or a YAML file of its keys.",
-        ),
-    ] = None,
+    columns: MessageColumnsOption = None,
+    registry: RegistryOption = None,
     group: Annotated[
         str | None,
         typer.Option("--group", metavar="NAME", help="The consumer group. [default: score.MESH.NODE.INPUT]"),
@@ -151,10 +155,10 @@ def score(
     endpoint = address("--private-metrics", private_metrics)
     if endpoint is None and settings is not None:
         endpoint = settings.private_endpoint
-    scoring = Scoring(model, trusted, vector, run, threshold, names, _registry(registry))
+    scoring = Scoring(model, trusted, vector, run, threshold, names, registry_of(registry))
     default_group = group_of(scoring, source)
     route = Route(
-        _broker(servers, broker, trusted),
+        broker_of(servers, broker, trusted),
         source,
         output,
         group or default_group,
@@ -173,7 +177,8 @@ def score(
     raise typer.Exit(stop.exit_code)
 
 
-def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str] | None) -> BrokerSettings:
+def broker_of(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str] | None) -> BrokerSettings:
+    """Return the broker that options name, or that of a node's data. Raises UsageError, MeshFileError."""
     broker = named_broker(servers, path)
     if broker is not None:
         return broker
@@ -183,7 +188,7 @@ def _broker(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str
     raise UsageError("--servers or --broker: must be given with --model, as a model names no broker")
 
 
-def _registry(place: str | None) -> RegistrySettings | None:
+def registry_of(place: str | None) -> RegistrySettings | None:
     """Return the registry at an address, or that of a file."""
     if place is None:
         return None

@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -225,7 +226,8 @@ class PredictionWriter:
     `classes`: the names of the classes whose numbers are predicted. `left_out`: why some have no prediction,
     or no label. In the records' order: `ids`, what each holds in the column asked for; and of those that can
     be read `probabilities` of a positive label, for the logistic loss, what a threshold has `decided`, and
-    `columns`, all that is said of each. None if there is no such thing.
+    `columns`, all that is said of each. Of messages of a topic `places`: partition and offset. None if there
+    is no such thing.
     """
 
     records: list[tuple[int, float | None]]
@@ -236,6 +238,7 @@ class PredictionWriter:
     probabilities: list[float] | None = None
     decided: Deciding | None = None
     columns: Mapping[str, list[object]] = field(default_factory=dict)
+    places: list[tuple[int, int]] | None = None
 
 
 class ShownColumns(NamedTuple):
@@ -318,32 +321,59 @@ def predictions(
     if left_out.records.malformed == len(numbers):
         reason = f": {left_out.records}" if numbers else ""
         raise refuser.refuse((*path, "path"), f"holds no record that can be read{reason}", settings.path)
+    classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
+    given_ids = None if wanted.id_column is None else ids
+    reading = RecordsRead(numbers, blocks, left_out, given_ids)
+    return written(reading, loss, partial(_said, file, loss, vector), vector, classes, wanted.threshold)
+
+
+class RecordsRead(NamedTuple):
+    """What was read of records: the number of each, the decoder's blocks, and those that are left out.
+
+    `ids`: what each holds in the column asked for. `places`: the partition and offset of each, in a topic.
+    """
+
+    numbers: list[int]
+    blocks: list[Parts]
+    left_out: LeftOutRecords
+    ids: list[str | None] | None = None
+    places: list[tuple[int, int]] | None = None
+
+
+def written(
+    reading: RecordsRead,
+    loss: Loss,
+    predict_rows: Callable[[FloatArray], FloatArray],
+    vector: FloatArray,
+    classes: tuple[str, ...],
+    threshold: float | None,
+) -> PredictionWriter:
+    """Return what is predicted of records of which at least one can be read; `predict_rows` predicts rows."""
+    numbers, blocks, left_out, ids, places = reading
     readable, features, labels = joined(blocks)
-    predictions_made = _said(file, loss, vector, features)
+    predictions_made = predict_rows(features)
     following = iter(predictions_made.tolist())
     records = [
         (number, next(following) if is_readable else None)
         for number, is_readable in zip(numbers, readable.tolist(), strict=True)
     ]
-    classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
     is_labelled = ~np.isnan(labels)
     labels = labels[is_labelled]
     with_label = features if is_labelled.all() else features[is_labelled]
     scored = score(loss, vector, with_label, labels) if labels.size else None
     likely = probabilities(loss, predictions_made)
     values = predictions_made if likely is None else likely
-    at_threshold = (
-        None if wanted.threshold is None else decided(wanted.threshold, values, is_labelled, labels)
-    )
+    at_threshold = None if threshold is None else decided(threshold, values, is_labelled, labels)
     return PredictionWriter(
         records,
         classes,
         scored,
         left_out,
-        None if wanted.id_column is None else ids,
+        ids,
         None if likely is None else likely.tolist(),
         at_threshold,
-        prediction_columns(loss, predictions_made, classes, wanted.threshold),
+        prediction_columns(loss, predictions_made, classes, threshold),
+        places,
     )
 
 

@@ -94,22 +94,16 @@ class Scorer:
             for place, value in enumerate(messages)
             if value is not None and self._decoder.no_record(value) is None
         ]
-        values = [value for _, value in records]
-        arrays = self._decoder.at_once(values)
-        if arrays is not None:
-            rows, readable = arrays[0], [place for place, _ in records]
-        else:
-            features, readable = [], []
-            for place, value in records:
-                row, _ = self._decoder.parts(value)
-                if row is None:
-                    outcomes[place] = self._decoder.fault(value)
-                else:
-                    features.append(row)
-                    readable.append(place)
-            rows = np.array(features)
+        if not records:
+            return outcomes
+        parts, readable = self._decoder.parts_of([value for _, value in records]), list[int]()
+        for (place, value), is_readable in zip(records, parts.readable.tolist(), strict=True):
+            if is_readable:
+                readable.append(place)
+            else:
+                outcomes[place] = self._decoder.fault(value)
         if readable:
-            for place, score in zip(readable, self._scored(rows, version), strict=True):
+            for place, score in zip(readable, self._scored(parts.features, version), strict=True):
                 outcomes[place] = score
         return outcomes
 

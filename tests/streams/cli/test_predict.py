@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from streams.tools.score.ranges import Edge, edge
+
 FEATURES = {"x": "number", "y": "number"}
 
 
@@ -150,3 +152,55 @@ def test_a_reader_that_stops_after_the_first_lines_ends_it_without_a_word(tmp_pa
     _, err = process.communicate(timeout=120)
     assert head.startswith(b"line,prediction,probability\n")
     assert (process.returncode, err) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["new.csv", "--topic", "t"], "FILE and --topic: must be one of them"),
+        ([], "FILE and --topic: must be one of them"),
+        (["new.csv", "--from", "3"], "--from 3: goes with --topic"),
+        (["new.csv", "--registry", "http://r"], "--registry http://r: goes with --topic"),
+        (
+            ["--topic", "t", "--servers", "k:1", "--columns", "x,y", "--from", "2026-11-27T04:00"],
+            "--from 2026-11-27T04:00: must be an offset, or a time with its zone, as 2026-11-27T04:00Z",
+        ),
+        (
+            ["--topic", "t", "--servers", "k:1", "--columns", "x,y", "--to", "-4"],
+            "--to -4: must be an offset, or a time with its zone, as 2026-11-27T04:00Z",
+        ),
+        (
+            ["--topic", "t", "--columns", "x,y"],
+            "--servers or --broker: must be given with --model, as a model names no broker",
+        ),
+        (
+            ["--topic", "t", "--servers", "127.0.0.1:1", "--columns", "x"],
+            "--columns x: must name each of these once: x, y",
+        ),
+    ],
+)
+def test_mistakes_with_a_range_of_a_topic_are_one_line(call, tmp_path, words, line):
+    done = call("predict", model(tmp_path), *words)
+    assert (done.code, done.err) == (2, f"{line}\n")
+
+
+@pytest.mark.parametrize("text", ["2026-11-27T04:00Z", "2026-11-27T05:00+01:00"])
+def test_an_edge_is_an_offset_or_a_time(text):
+    assert edge("--from", "12") == Edge(12)
+    assert edge("--from", text) == Edge(None, 1_795_752_000_000)
+    assert edge("--to", None) is None
+
+
+def test_parquet_is_predicted_as_the_same_records_in_csv_are(call, tmp_path, records):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'mirrormesh[parquet]'")
+    from pyarrow import parquet  # noqa: PLC0415 # an extra
+
+    columns = {"x": [2.0, 0.0, 1.0, None, -3.0], "y": [0.0, 2.0, 2.0, 0.0, 0.0]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "new.parquet")
+    path = model(tmp_path)
+    tree = json.loads(path.read_text())
+    tree["source"]["kind"] = "parquet"
+    (tmp_path / "of-parquet.json").write_text(json.dumps(tree))
+    done = call("predict", tmp_path / "of-parquet.json", tmp_path / "new.parquet", "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["prediction"] for row in rows] == SCORES
