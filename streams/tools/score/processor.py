@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -51,6 +52,9 @@ Place = tuple[str, int]
 Headers = list[tuple[str, bytes | None]]
 BATCH: Final = 5_000
 """The most messages of a transaction."""
+PRODUCERS: Final = 3
+"""Producers whose transactions take turns. A broker takes the next transaction of one only when it has marked
+the end of its last one on every partition, and the client asks again after 20 ms."""
 WAIT: Final = 0.2
 """Seconds that a look for messages takes: signals are looked at as often."""
 DEAD: Final = 10_000
@@ -161,7 +165,7 @@ class ScoreProcessor:
         self.counts = ScoreCounts()
         self._given_back = set[Place]()
         self._refused: tuple[str, KafkaError] | None = None
-        self._producer = _producer(route)
+        self._producers = deque(_producer(route) for _ in range(PRODUCERS if route.transactions else 1))
         self._consumer = _consumer(route)
         self._no_member = self._consumer.consumer_group_metadata()
         self._same_partitions = False
@@ -207,9 +211,15 @@ class ScoreProcessor:
     def close(self) -> None:
         """Leave the group, so that others have its partitions at once."""
         self._consumer.close()
-        with suppress(KafkaException):  # one that has failed for good does no more
-            self._producer.purge()
-            self._producer.flush(0)
+        for producer in self._producers:
+            with suppress(KafkaException):  # one that has failed for good does no more
+                producer.purge()
+                producer.flush(0)
+
+    @property
+    def _producer(self) -> Producer:
+        """The producer of the batch at hand."""
+        return self._producers[0]
 
     def _start(self) -> None:
         """Join the group once there is a model."""
@@ -218,7 +228,8 @@ class ScoreProcessor:
         # scores keep their partition where the output has as many as the input, else they go by their key
         self._same_partitions = counts[0] == counts[1]
         if self._route.transactions:
-            self._retried(lambda: self._producer.init_transactions(PATIENCE))
+            for producer in self._producers:
+                self._retried(partial(producer.init_transactions, PATIENCE))
         while self._models.newest() is None and not self._stop.asked.is_set():
             LOGGER.warning("%s waits for a model: there is no decision yet", self._route.input)
             self._turn()
@@ -300,6 +311,7 @@ class ScoreProcessor:
                     lambda: self._producer.send_offsets_to_transaction(_positions(batch), member, PATIENCE)
                 )
                 self._retried(lambda: self._producer.commit_transaction(PATIENCE))
+                self._producers.rotate()
             else:
                 self._produce(batch, copies, outcomes)
                 self._consumer.commit(offsets=_positions(batch), asynchronous=True)
@@ -369,7 +381,7 @@ class ScoreProcessor:
         if self._route.transactions and (error.fatal() or not self._abort()):
             # the broker has aborted its transaction, and takes no more of it
             self._producer.purge()
-            self._producer = _producer(self._route)
+            self._producers[0] = _producer(self._route)
             self._retried(lambda: self._producer.init_transactions(PATIENCE))
         if cause.code() in _REFUSED_AGAIN:
             raise self._failed(cause, topic)

@@ -107,6 +107,10 @@ A, B = {"nodes": ["a"]}, {"nodes": ["b"]}
             "tracking-auditor is the user of the auditor and of node tracking-auditor: must differ",
         ),
         (
+            {"nodes": ["a", "b"], "parties": {"p": {"nodes": ["b"], "user": "a.score"}}},
+            "a.score is the user of the scorer of a and of party p: must differ",
+        ),
+        (
             {"nodes": ["a", "a-feeder"]},
             "a-feeder is the user of the feeder of a and of node a-feeder: must differ",
         ),

@@ -229,6 +229,38 @@ def test_a_model_of_another_schema_is_refused_in_a_line(tmp_path, changes, optio
 
 
 @pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"output": "in"}, r'output: "in": scores, or their dead letters, would be written into input'),
+        ({"input": "out.deadletter"}, r'output: "out": scores, or their dead letters, would be written into'),
+        ({"output": "a" * 239}, "must have at most 238 letters, as .deadletter follows"),
+        ({"output": "a/b"}, "score.output"),
+        ({"vector": "last"}, r'score\.vector: "last": must be'),
+        ({"group": "mine"}, "score.group"),
+    ],
+)
+def test_what_a_mesh_file_says_of_scores_is_refused_in_a_line(tmp_path, settings, line):
+    own = {"source": {"kind": "localisation"}, "score": {"input": "in", "output": "out"} | settings}
+    path = written(tmp_path, changed(nodes=["a"]) | {"nodes": {"a": own}})
+    with pytest.raises(MeshFileError, match=line) as refused:
+        load(path, {})
+    assert len(refused.value.lines) == 1
+
+
+def test_options_go_before_what_the_mesh_file_says(tmp_path, capsys):
+    own = {"source": {"kind": "localisation"}, "score": {"input": "in", "output": "out"}}
+    path = written(tmp_path, changed(nodes=["a"]) | {"nodes": {"a": own}})
+    brokers = ["--servers", "127.0.0.1:1"]
+    outcome = Commands(capsys)("score", path, "a", *brokers)
+    assert "must be of records with a schema" in outcome.err  # and it misses no option
+    outcome = Commands(capsys)("score", path, "a", "--output", "a/b", *brokers)
+    assert outcome.err.startswith("--output a/b: must be the name of a topic")
+    outcome = Commands(capsys)("score", "--model", model(tmp_path), "--output", "out", *brokers)
+    line = "--input: must be given, or `score` in the node's own part of a mesh file\n"
+    assert (outcome.code, outcome.err) == (2, line)
+
+
+@pytest.mark.parametrize(
     ("options", "line"),
     [
         (["--threshold", "7"], "--threshold is 7: must be a probability from 0 to 1"),
