@@ -1,7 +1,8 @@
 """What a score costs, and how soon it is there: `python -m tests.benchmarks.scoring`, on a broker of its own.
 
 Under a backlog: decoding alone and all of `score`, beside a bare loop of confluent-kafka that reads the same
-messages with json and numpy; records/s of each in turns. At a rate: from a record's send to its score at a
+messages with json and numpy; records/s of each in turns. Decoding Avro, beside the same loop with fastavro.
+At a rate: from a record's send to its score at a
 reader of committed records, beside bare transactions of ten records in the same run.
 """
 
@@ -12,11 +13,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
+import fastavro
 import numpy as np
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from streams.bus.registry import Definition
+from streams.mesh.settings.brokers import RegistrySettings
 from streams.runtime.process import Stop
 from streams.tools.broker.broker import stop
 from streams.tools.score.processor import BATCH, Route, ScoreProcessor
@@ -40,6 +46,33 @@ def messages(count: int) -> list[bytes]:
     chance = np.random.Generator(np.random.Philox(1))
     rows = chance.normal(size=(count, NUMBERS)).round(6).tolist()
     return [json.dumps(dict(zip(NAMES, row, strict=True))).encode() for row in rows]
+
+
+AVRO = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": name, "type": "double"} for name in NAMES],
+}
+
+
+def in_avro(values: list[bytes]) -> list[bytes]:
+    """Return the same records in Avro, behind the frame of schema 1."""
+    schema, framed = fastavro.parse_schema(AVRO), list[bytes]()
+    for value in values:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, schema, json.loads(value))
+        framed.append(b"\0\0\0\0\1" + stream.getvalue())
+    return framed
+
+
+def bare_avro(topics: ScoredTopics) -> None:
+    """Read Avro with fastavro and numpy, and do no more."""
+    schema = fastavro.parse_schema(AVRO)
+    for batch in batches(topics):
+        records = [
+            fastavro.schemaless_reader(BytesIO(message.value()[5:]), schema, None) for message in batch
+        ]
+        np.array([list(record.values()) for record in records])
 
 
 def reader(address: str, **settings: object) -> Consumer:
@@ -67,7 +100,10 @@ def bare(topics: ScoredTopics) -> None:
 
 def decoded(topics: ScoredTopics, scoring: Scoring) -> None:
     """Read as `score` does, and make the scores, without writing them."""
-    scorer, models = scorer_of(scoring, route(topics), reading_of(scoring, topics.input))
+    reading = reading_of(scoring, topics.input)
+    if reading.decoder.schemas is not None:
+        reading.decoder.schemas.learn(1, Definition("AVRO", json.dumps(AVRO)))
+    scorer, models = scorer_of(scoring, route(topics), reading)
     version = models.newest()
     assert version is not None
     for batch in batches(topics):
@@ -104,6 +140,23 @@ def backlog(address: str, scoring: Scoring) -> None:
         "score, transactions": lambda: scored(topics, scoring),
         "score, at least once": lambda: scored(topics, scoring, transactions=False),
     }
+    compared("backlog", forms)
+
+
+def backlog_of_avro(address: str, scoring: Scoring) -> None:
+    """Print the same of decoding Avro."""
+    topics = ScoredTopics(address)
+    topics.produce(in_avro(messages(RECORDS)))
+    of_registry = replace(scoring, registry=RegistrySettings(url="http://asked.by.nobody"))
+    forms: dict[str, Callable[[], None]] = {
+        "bare loop, fastavro and numpy": lambda: bare_avro(topics),
+        "scores made, not written": lambda: decoded(topics, of_registry),
+    }
+    compared("Avro", forms)
+
+
+def compared(label: str, forms: dict[str, Callable[[], None]]) -> None:
+    """Print records/s of each form in turns, and its ratio to the first."""
     turns = []
     for _ in range(TURNS + 1):
         turn = {}
@@ -116,7 +169,7 @@ def backlog(address: str, scoring: Scoring) -> None:
     for name in forms:
         rates = [turn[name] for turn in turns[1:]]
         ratios = [turn[name] / turn[first] for turn in turns[1:]]
-        print(f"backlog    {name:28} {spread(rates, 0)} records/s, {spread(ratios, 2)} of the first")
+        print(f"{label:10} {name:29} {spread(rates, 0)} records/s, {spread(ratios, 2)} of the first")
 
 
 def transactions(topics: ScoredTopics) -> list[float]:
@@ -186,6 +239,7 @@ def main() -> None:
         broker = started(folder / "broker")
         try:
             backlog(broker.address, scoring)
+            backlog_of_avro(broker.address, scoring)
             for of in (True, False):
                 topics = ScoredTopics(broker.address)
                 floor = 1e3 * np.quantile(transactions(topics), [0.5, 0.99])
