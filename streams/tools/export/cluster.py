@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from streams.bus.provision import specs_of
 from streams.bus.rights import Rule, User
@@ -224,12 +225,38 @@ def _dns() -> Object:
 
 def broker_ports(brokers: Mapping[str, Any], file: str, path: tuple[str, ...]) -> list[int]:
     """Return the ports of the brokers at `path` of the file. Raises MeshFileError if one names none."""
+    places = [
+        (side, server, server.rpartition(":")[2] if ":" in server else _DEFAULT)
+        for side, server in _servers(brokers)
+    ]
+    return _ports([((side, "servers"), server, port) for side, server, port in places], file, path)
+
+
+def source_ports(source: Any, file: str, path: tuple[str, ...]) -> list[int]:
+    """Return the ports of a source's own broker and schema registry, as `broker_ports` does."""
+    places: list[tuple[tuple[str, str], str, str]] = []
+    if not isinstance(source, Mapping):
+        return []
+    for server in (source.get("broker") or {}).get("servers", "").split(","):
+        if server:
+            port = server.strip().rpartition(":")[2] if ":" in server else _DEFAULT
+            places.append((("broker", "servers"), server.strip(), port))
+    for url in (source.get("registry") or {}).get("url", "").split(","):
+        if url:
+            host = urlsplit(url.strip()).netloc
+            usual = "443" if url.strip().startswith("https:") else "80"
+            port = host.rpartition(":")[2] if re.search(r":\d+$", host) else usual
+            places.append((("registry", "url"), url.strip(), port))
+    return _ports(places, file, path)
+
+
+def _ports(places: Iterable[tuple[tuple[str, str], str, str]], file: str, path: tuple[str, ...]) -> list[int]:
+    """Return the ports of addresses, each with its keys. Raises MeshFileError for those that name none."""
     wrong, ports = list[str](), list[int]()
-    for side, server in _servers(brokers):
-        port = server.rpartition(":")[2] if ":" in server else _DEFAULT
-        if "${" in server or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
-            allowed = f"{server}: must be host:port, written out: the network policy names the port"
-            wrong.append(Problem(file, (*path, side, "servers"), allowed).line)
+    for keys, address, port in places:
+        if "${" in address or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
+            allowed = f"{address}: must be host:port, written out: the network policy names the port"
+            wrong.append(Problem(file, (*path, *keys), allowed).line)
         else:
             ports.append(int(port))
     if wrong:

@@ -35,6 +35,7 @@ from streams.tools.export.cluster import (
     participant_set,
     policy,
     rules,
+    source_ports,
 )
 from streams.tools.export.raw_mesh import (
     Participant,
@@ -348,7 +349,10 @@ _MEMORY = 192
 def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
     """Return a node's objects. Raises MeshFileError if its own part, or its brokers, are not here."""
     file, mesh = node_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), raw.file.resolved
-    ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
+    ports = [
+        *broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node)),
+        *source_ports(raw.owns[node].get("source"), str(raw.file.path), ("nodes", node, "source")),
+    ]
     resources = _memory(mesh, node), _storage(mesh)
     code = tuple(raw.file.code_of(node))
     names = node_set(node), file, (node,)
@@ -379,7 +383,12 @@ def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster
     file, name = score_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), _score_name(node)
     labels = place.labels(_SCORE, **{_SCORED_NODE: label(node)})
     data = {"data": raw.brokers(node)["data"]}
-    ports = broker_ports(data, str(raw.file.path), raw.brokers_path(node))
+    # the registry of its messages is that of its source
+    source = {"registry": (raw.owns[node].get("source") or {}).get("registry")}
+    ports = [
+        *broker_ports(data, str(raw.file.path), raw.brokers_path(node)),
+        *source_ports(source, str(raw.file.path), ("nodes", node, "source")),
+    ]
     code = [f"--code={allowed}" for allowed in raw.file.code_of(node)]
     args = [_SCORE, "--log", "json", *code, *(["--"] if node.startswith("-") else []), MESH_FILE, node]
     container_ports = {"owner": OWNER_PORT}

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import yaml
 
 from streams.bus.rights import mesh_users
 from streams.bus.topic_specs import mesh_specs
@@ -81,6 +82,33 @@ def test_what_is_scored_has_a_deployment_that_no_set_of_a_node_takes_for_its_own
     assert one["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "score-b"
     assert one["readinessProbe"]["httpGet"]["port"] == "owner"
     assert "username: b.score" in found["ConfigMap", "score-b"]["data"]["mesh.yaml"]
+
+
+def test_pods_reach_the_broker_and_the_registry_of_their_source(mesh):
+    tree = yaml.safe_load(with_scores())
+    source = {
+        "kind": "topic",
+        "topic": "payments",
+        "format": "avro",
+        "broker": {"servers": "others.example:9096"},
+        "registry": {"url": "https://registry.example/api,http://registry-2.example:8081"},
+        "schema": {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}},
+    }
+    for name in "abc":
+        tree["nodes"][name]["source"] = source | {"topic": f"payments.{name}"}
+    tree["mesh"]["loss"] = "squared"
+    mesh.write_text(yaml.safe_dump(tree))
+    found = objects(for_party(mesh, "b"))
+
+    def reached(name):
+        return [port["port"] for port in found["NetworkPolicy", name]["spec"]["egress"][-1]["ports"]]
+
+    assert reached("node-b") == [9093, 9095, 9096, 443, 8081]
+    assert reached("score-b") == [9095, 443, 8081]
+    tree["nodes"]["b"]["source"]["registry"] = {"url": "https://${HOST}"}
+    mesh.write_text(yaml.safe_dump(tree))
+    with pytest.raises(MeshFileError, match=r"source\.registry\.url: https://\$\{HOST\}: must be host:port"):
+        for_party(mesh, "b")
 
 
 def test_a_volume_is_kept_and_has_one_writer(mesh):
