@@ -6,9 +6,10 @@ is dual averaging with a lasso step, for sparse decisions.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from nodes.checks import finite_array, not_negative, positive
 from nodes.dynamics import Dynamics
 from nodes.geometry.constraints import Box, Constraint, L2Ball
 from nodes.geometry.mirror_step import MirrorStep
-from nodes.values import Consensus, Decision, FloatArray, IntArray
+from nodes.values import Consensus, Decision, FloatArray, IntArray, Observations
 
 # Step sizes alpha_t: public functions of the round t >= 1 alone.
 
@@ -91,6 +92,10 @@ class ShiftedInverse:
 GradientAt = Literal["decision", "consensus"]
 
 
+RowsOf = Callable[[Observations], FloatArray]
+"""Returns rows (..., n, width), one for each observation."""
+
+
 class Algorithm(Protocol):
     """A learner's steps on public values. Pure; arrays (d,) or (..., d) with contiguous rows."""
 
@@ -118,6 +123,10 @@ class Algorithm(Protocol):
     def observed_set(self) -> Constraint:
         """The set of the points that the loss sees."""
 
+    @property
+    def rows(self) -> RowsOf | None:
+        """What the mechanism sums of each record; None: its gradient. With rows there is no regret."""
+
     def observed(self, x: FloatArray) -> FloatArray:
         """Return the coordinates that the loss sees, shape (..., m); all of them without dynamics."""
 
@@ -142,6 +151,8 @@ class MirrorDescent:
     point in place of the private w_t). `x_1` (d,) defaults to the point of Omega where phi is least. Raises
     ValueError if eta is negative or not finite, if `gradient_at` is unknown, or if x_1 is not in Omega.
     """
+
+    rows: ClassVar[None] = None
 
     step: MirrorStep
     step_size: StepSize
@@ -237,6 +248,8 @@ class SparseDola:
     term. `lasso` is rho; raises ValueError if it is negative or not finite.
     """
 
+    rows: ClassVar[None] = None
+
     constraint: L2Ball
     step_size: StepSize
     lasso: float
@@ -320,6 +333,8 @@ class DynamicMirrorDescent:
     rows that step side by side. Raises ValueError unless the dimensions fit and Omega is a box, which alone
     holds each coordinate by itself.
     """
+
+    rows: ClassVar[None] = None
 
     still: MirrorDescent
     dynamics: Dynamics

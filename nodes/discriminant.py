@@ -34,14 +34,16 @@ releases, which no decision enters, everywhere.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 
-from nodes.privacy.features import HEIGHT, PART, WHOLE
-from nodes.values import FloatArray
+from nodes.geometry.constraints import Space
+from nodes.privacy.features import ABSENT, HEIGHT, PART, WHOLE
+from nodes.sparse import dense
+from nodes.values import Consensus, Decision, FloatArray, Observations
 
 LEAST_RIDGE = 1e-4
 _LEAST_COUNT = 1e-9
@@ -188,4 +190,74 @@ def mean_deviation(deviation: float, rounds: int, band: FloatArray | None = None
 
 
 Deviations = Callable[[int], float]
-"""Returns the deviation of a coordinate's noise in the mean of the first t >= 1 rounds."""
+"""Returns the deviation of a coordinate's noise in the mean of the first t >= 1 rounds of learning."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningMeans:
+    """The algorithm: q_{t+1} = z_t + (g_t - z_t)/t, x_t = `decide_by`(z_t), which nothing holds.
+
+    It is mirror descent with steps 1/t and a pull of 1 towards 0, and so has a public bound, `reach`: K, in
+    units of the features. `deviations`: of one node. `intercept`: whether records end with a feature that the
+    decision needs for its cut, and that no row has. `labelled`: whether labels are +-1, not 0 to C - 1.
+    """
+
+    decide_by: Discriminant
+    reach: float
+    deviations: Deviations
+    intercept: bool
+    labelled: bool
+    start: FloatArray = field(init=False)
+    constraint: Space = field(init=False)
+
+    def __post_init__(self) -> None:
+        start = np.zeros(self.decide_by.length)
+        start.flags.writeable = False
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "constraint", Space(self.decide_by.size))
+
+    @property
+    def dimension(self) -> int:
+        """The length D of a release."""
+        return self.decide_by.length
+
+    @property
+    def dynamics(self) -> None:
+        """None: nothing moves by itself."""
+        return None
+
+    @property
+    def observed_set(self) -> Space:
+        """All decisions."""
+        return self.constraint
+
+    def observed(self, x: FloatArray) -> FloatArray:
+        """Return x: the loss sees all of a decision."""
+        return x
+
+    def rows(self, observations: Observations) -> FloatArray:
+        """Return each record's numbers and, last, its class or `ABSENT`, shape (..., n, d + 1)."""
+        features = dense(observations.features)
+        numbers = features[..., :-1] if self.intercept else features
+        labels = observations.labels
+        if self.labelled:
+            labels = np.where(np.isnan(labels), labels, labels > 0.0)
+        kinds = np.where(observations.present, labels, ABSENT)
+        return np.concatenate([numbers, kinds[..., None]], -1)
+
+    def decide(self, round: int, consensus: Consensus) -> Decision:
+        """Return x_t, shape (..., size), of what was learnt in the rounds before."""
+        deviation = self.deviations(max(1, round - 1))
+        return Decision(self.decide_by(consensus, np.full(consensus.shape[:-1], deviation)))
+
+    def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:  # noqa: ARG002 # no gradients
+        """Return the decision."""
+        return decision
+
+    def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:
+        """Return the mean with the slot's `gradient` g_t, shape (..., D)."""
+        return consensus + (gradient - consensus) / round
+
+    def contain(self, z: FloatArray) -> FloatArray:
+        """Return z: a weighted average of releases is within their bound."""
+        return z

@@ -18,6 +18,7 @@ from nodes.losses.evaluation import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private
+from nodes.sparse import Rows
 from nodes.values import Consensus, Decision, FloatArray, Mixing, Observations, Release
 from topology.schedules import CACHED, Schedule
 
@@ -94,6 +95,32 @@ class Learner:
         The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
         observed = self.algorithm.observed(decision)
+        gradients, mean = self._of_the_slot(consensus, decision, observed, observations)
+        update = partial(self.algorithm.update, round, consensus)
+        if self.ledger.may_learn(round, charged):
+            privatised = self.mechanism.privatise(round, gradients, update, secret)
+            exact = self.mechanism.epsilon is None
+            charged += 1
+        else:
+            pure = self.algorithm.rows is not None
+            relayed = Release(consensus if pure else update(np.zeros_like(observed)))
+            privatised = Privatised(relayed, Private(0), Private(0))
+            exact = True
+        release = self.clamped(privatised.release)
+        return StepResult(
+            release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret
+        )
+
+    def _of_the_slot(
+        self,
+        consensus: Consensus,
+        decision: Decision,
+        observed: FloatArray,
+        observations: Private[Observations],
+    ) -> tuple[Private[Rows], Private[FloatArray]]:
+        """Return what the mechanism sums, and the mean gradient at the decision; 0 where it sums rows."""
+        if self.algorithm.rows is not None:
+            return observations.map(self.algorithm.rows), Private(np.zeros(observed.shape))
         at = self.algorithm.gradient_point(consensus, decision)
         point = observed if at is decision else self.algorithm.observed(at)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
@@ -102,20 +129,7 @@ class Learner:
             if point is observed or np.array_equal(point, observed)
             else observations.map(partial(slot_gradients, self.loss, observed))
         )
-        mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
-        update = partial(self.algorithm.update, round, consensus)
-        if self.ledger.may_learn(round, charged):
-            privatised = self.mechanism.privatise(round, gradients, update, secret)
-            exact = self.mechanism.epsilon is None
-            charged += 1
-        else:
-            relayed = Release(update(np.zeros_like(observed)))
-            privatised = Privatised(relayed, Private(0), Private(0))
-            exact = True
-        release = self.clamped(privatised.release)
-        return StepResult(
-            release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret
-        )
+        return gradients, scored.map(lambda rows: mean_gradient(rows, self.batch_size))
 
     def clamped(self, release: Release) -> Release:
         """Return the release (..., d), scaled into the public bound if outside (post-processing)."""

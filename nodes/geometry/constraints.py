@@ -1,4 +1,4 @@
-"""Constraints: the compact convex sets Omega in which decisions live.
+"""Constraints: the convex sets Omega in which decisions live, compact but for `Space`.
 
 Arrays are float64 with contiguous rows, shape (d,) or (..., d). A row gives the same bits alone or among
 others. A result may be the argument itself: nobody writes into arrays here.
@@ -123,7 +123,7 @@ __all__ = ["Box", "Constraint", "L1Ball", "L2Ball", "LinfBall", "Simplex"]
 
 
 class Constraint(Protocol):
-    """A compact convex set of R^d."""
+    """A convex set of R^d."""
 
     name: ClassVar[str]
 
@@ -180,6 +180,31 @@ class Box:
         """Return sum_k max(v_k lower_k, v_k upper_k), shape (...)."""
         total: FloatArray = np.add.reduce(np.maximum(v * self.lower, v * self.upper), -1)
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All of R^d, for decisions that nothing holds; `dimension` d >= 1 (ValueError otherwise)."""
+
+    name: ClassVar[str] = "space"
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        at_least_one("dimension", self.dimension)
+
+    @property
+    def reach(self) -> float:
+        """The largest L2 norm of a member: infinite."""
+        return math.inf
+
+    def project(self, x: FloatArray) -> FloatArray:
+        """Return x."""
+        return x
+
+    def support(self, v: FloatArray) -> FloatArray:
+        """Return 0 where v is 0, else infinity, shape (...)."""
+        return np.where(np.logical_or.reduce(v != 0.0, -1), np.inf, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Sparse gradients give the same integers as dense ones: a coordinate that is not 
 grid point. The sum is dense, and so is the noise on it: which coordinates were stored does not show.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from nodes.checks import at_least_one, positive
+from nodes.checks import TAIL, at_least_one, positive
 from nodes.privacy.clipping import Grid, Norm, Totals, along_rows, clip, to_grid, to_l2_grid
 from nodes.privacy.features import RowFeatures
 from nodes.privacy.mechanism import Band, Privatised, Sampler, Secret, Update
@@ -102,7 +103,8 @@ class GridMechanism(OnGradients, ABC):
     """Integer noise of `scale` on the sum of a slot's gradients, each clipped in `norm` on `grid`.
 
     With `features` it is on the sum of what rows (..., n, width) add; `dimension` is the sum's length, and
-    `theta` says nothing more than the features. Raises ValueError for features of another norm or length.
+    `theta` says nothing more than the features. A release then lies within K and 64 scales a coordinate.
+    Raises ValueError for features of another norm or length.
     """
 
     norm: ClassVar[Literal["l1", "l2"]]
@@ -120,6 +122,9 @@ class GridMechanism(OnGradients, ABC):
             grid = features.grid
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "scale", self._noise())
+        if features is not None:  # no set holds a release: its noise is in it
+            slack = TAIL * self.noise_scale(1) * math.sqrt(self.dimension)
+            object.__setattr__(self, "release_slack", slack)
 
     @property
     def distance(self) -> int:

@@ -17,11 +17,12 @@ import numpy as np
 from nodes.accounting.releases import DeltaBudget
 from nodes.checks import at_least_one, positive
 from nodes.privacy.clipping import Norm, clip
+from nodes.privacy.features import RowFeatures
 from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.sampled import checked
-from nodes.sparse import Rows, SparseRows
+from nodes.sparse import Rows, SparseRows, dense
 from nodes.values import FloatArray, Release
 
 
@@ -29,13 +30,15 @@ from nodes.values import FloatArray, Release
 class Unprotected:
     """The mean of a slot's gradients (..., n, d), each clipped to `theta` in `norm`, over `batch_size`.
 
-    Raises ValueError for settings out of range.
+    With `features` it is that of what rows (..., n, width) add, `dimension` their length. Raises
+    ValueError for settings out of range.
     """
 
     theta: float
     norm: Norm
     batch_size: int
     dimension: int
+    features: RowFeatures | None = None
     name: str = field(default="none", init=False)
     epsilon: None = field(default=None, init=False)
     delta: float = field(default=0.0, init=False)
@@ -64,11 +67,15 @@ class Unprotected:
         secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
         """Return update(sum of clipped gradients/h), without noise."""
-        rows = checked(opened(gradients), self.batch_size, self.dimension)
+        width = self.dimension if self.features is None else self.features.width
+        rows = checked(opened(gradients), self.batch_size, width)
         total, clipped, broken = self._sum(rows)
         return Privatised(Release(update(total / self.batch_size)), Private(clipped), Private(broken))
 
     def _sum(self, rows: Rows) -> tuple[FloatArray, int, int]:
+        if self.features is not None:
+            points, clipped, broken = self.features.summed(dense(rows))
+            return np.multiply(points, self.features.grid.step, dtype=np.float64), clipped, broken
         if isinstance(rows, SparseRows):
             clipped_rows, clipped, broken = clip(rows, self.theta, self.norm)
             return clipped_rows.summed(clipped_rows.values), clipped, broken

@@ -118,7 +118,7 @@ def sizes(mesh: Mesh) -> Sizes:
     members, edges, record = len(names), mesh.graph.sources.size, plans.RECORD_HEADER.size + plans.SIZE.size
     signed = envelope.OVERHEAD if mesh.envelope.signs else 0
     return Sizes(
-        signed + vectors.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
+        signed + vectors.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.release_dimension,
         signed + record + plans.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
     )
 

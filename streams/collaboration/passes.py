@@ -262,7 +262,7 @@ def _observations(found: FloatArray, schema: SchemaSettings) -> Observations:
     for k, column in enumerate(schema.features.values()):
         features[:, k] = _scaled(found[:, k], column)
     if schema.intercept:
-        features[:, -1] = 1.0
+        features[:, -1] = schema.height
     features[~present] = 0.0
     return Observations(features, found[:, -1].copy(), present)
 

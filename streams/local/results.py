@@ -35,11 +35,12 @@ MOST = 1 << 28
 def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
     """Return the largest R_T^i/T of a node, over all nodes' losses, against one decision for the whole run.
 
-    None where it would take long, of an own loss, and where it is no number.
+    None where it would take long, of an own loss, where it is no number, and of class sums and moments, which
+    minimise no loss.
     """
     mesh, rounds, batch_size = file.mesh, recorder.common_rounds, file.mesh.slots.size
     numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension
-    unknown = any(loss.own is not None for loss in file.resolved.losses)
+    unknown = any(loss.own is not None for loss in file.resolved.losses) or mesh.algorithm.alone
     if rounds == 0 or numbers > MOST or unknown:
         return None
     algorithm = file.resolved.algorithm
@@ -111,6 +112,7 @@ class Summary:
     `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
     `average_score` are those of their running averages. `left_out`: held-out records that cannot be decoded.
     `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where it is not known.
+    `minimises`: whether decisions minimise the loss; regret has no meaning where they do not.
     """
 
     mesh: str
@@ -126,6 +128,7 @@ class Summary:
     average_score: Score | None = None
     left_out: int = 0
     network_regret: float | None = None
+    minimises: bool = True
 
     @property
     def zeros(self) -> float:
@@ -137,7 +140,7 @@ class Summary:
         nodes = [
             {
                 "name": node.name,
-                "regret_per_round": node.regret,
+                "regret_per_round": node.regret if self.minimises else None,
                 "epsilon_of_a_record": None if node.event_epsilon is None else rounded_up(node.event_epsilon),
                 "epsilon_of_the_stream": node.stream_epsilon,
                 "malformed": node.malformed,
@@ -194,6 +197,7 @@ def summarise(
         None if held_out is None else score(loss, observed(average), *held_out),
         left_out,
         largest_network_regret(file, recorder),
+        not mesh.algorithm.alone,
     )
 
 
@@ -267,16 +271,17 @@ def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[P
     The rounds of a continued run go into a file beside the earlier ones: `rounds-from-501.csv`.
     """
     rounds = ROUNDS if summary.first_round == 1 else f"rounds-from-{summary.first_round}.csv"
-    write_rounds(folder / rounds, recorder, len(summary.decision))
+    write_rounds(folder / rounds, recorder, len(summary.decision), regret=summary.minimises)
     text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
     write_whole(folder / SUMMARY, f"{text}\n".encode(), private=True)
     return folder / rounds, folder / SUMMARY
 
 
-def write_rounds(path: Path, recorder: Recorder, dimension: int) -> None:
+def write_rounds(path: Path, recorder: Recorder, dimension: int, *, regret: bool = True) -> None:
     """Write one row per round and node, over the rounds that every node has stepped. Raises OSError.
 
-    `regret` is local R_T, `gap` max_j ||q_j - q_i|| over what the node heard, `epsilon_spent` stream-level.
+    `regret` is local R_T, and no column where it has no meaning, `gap` is
+    max_j ||q_j - q_i|| over what the node heard, `epsilon_spent` stream-level.
     """
     common = recorder.common_rounds
     spends = {name: spent(node, common) for name, node in recorder.nodes.items()}
@@ -286,14 +291,15 @@ def write_rounds(path: Path, recorder: Recorder, dimension: int) -> None:
             node.rounds[t],
             name,
             *node.decisions[t].tolist(),
-            node.regrets[t],
+            *([node.regrets[t]] if regret else ()),
             node.gaps[t],
             spends[name][t],
         ]
         for t in range(common)
         for name, node in recorder.nodes.items()
     )
-    write_csv(path, ["round", "node", *coordinates, "regret", "gap", "epsilon_spent"], rows, private=True)
+    figures = ["regret", "gap", "epsilon_spent"] if regret else ["gap", "epsilon_spent"]
+    write_csv(path, ["round", "node", *coordinates, *figures], rows, private=True)
 
 
 def write_columns(path: Path, columns: dict[str, FloatArray]) -> None:

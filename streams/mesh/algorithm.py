@@ -1,6 +1,7 @@
 """Makes algorithm, loss, slots and schedule from their settings."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from nodes.algorithms import (
     SparseDola,
     StepSize,
 )
+from nodes.discriminant import Discriminant, NearestMean, RidgeDiscriminant, RunningMeans, mean_deviation
 from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
@@ -37,6 +39,8 @@ from nodes.losses.losses import (
     Weighted,
 )
 from nodes.machine.slots import CountSlots, Slots, TimeSlots
+from nodes.privacy.features import ClassSums, Moments, RowFeatures
+from nodes.privacy.mechanism import Mechanism
 from nodes.values import FloatArray
 from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings, LossSettings
@@ -46,6 +50,8 @@ from topology.graph import Graph, complete, erdos_renyi, from_edges, grid, ring,
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed
 
+KAPPA = 3.0
+"""The weight of the classes' sums in moments, where none is given."""
 _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
     "constant": Constant,
     "inverse-sqrt": InverseSqrt,
@@ -117,6 +123,34 @@ def algorithm(mesh: MeshSettings) -> Algorithm:
     if model is None or settings.seen is None:
         return still
     return DynamicMirrorDescent(still, model, settings.seen, _inverse(mesh, phi)[:, list(settings.seen)])
+
+
+def row_features(mesh: MeshSettings) -> RowFeatures | None:
+    """Return what a record adds to a release; None: its gradient does."""
+    settings, columns = mesh.algorithm, mesh.columns
+    norm: Literal["l1", "l2"] = "l1" if mesh.privacy.mechanism == "laplace" else "l2"
+    if settings.name == "moments":
+        return Moments(columns, settings.kappa or KAPPA, settings.signed)
+    if settings.name == "class-sums":
+        classes, entries = mesh.loss.softmax or 2, settings.entries or columns
+        return ClassSums(columns, classes, norm, entries, settings.signed)
+    return None
+
+
+def means(mesh: MeshSettings, features: RowFeatures, made: Mechanism, rounds: int | None) -> RunningMeans:
+    """Return the algorithm of class sums or moments; `rounds`: the last in which anybody learns."""
+    decide: Discriminant = NearestMean(mesh.columns, mesh.loss.softmax or 2, mesh.has_cut)
+    if mesh.algorithm.name == "moments":
+        decide = RidgeDiscriminant(mesh.columns, mesh.algorithm.kappa or KAPPA, mesh.has_cut)
+
+    def deviation(learnt: int) -> float:
+        band = None if made.band is None else made.band.matrix
+        draw = made.noise_scale(1) / (1.0 if band is None else band.row_norm)
+        factors = None if band is None else np.append(1.0, -band.weights * 2.0**-30)
+        return mean_deviation(draw, min(learnt, rounds or learnt), factors)
+
+    reach = features.grid.radius * features.grid.step
+    return RunningMeans(decide, reach, deviation, intercept=mesh.has_cut, labelled=mesh.loss.signed)
 
 
 def dynamics(mesh: MeshSettings) -> Dynamics | None:

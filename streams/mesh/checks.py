@@ -106,9 +106,11 @@ def own_problems(
         elif isinstance(part.source, OwnSourceSettings):
             wrong += untimed_problems(file, mesh)
         elif isinstance(part.source, TopicSettings):
+            wrong += _row_problems(file, path, mesh, part.source)
             wrong += _schema_problems(file, path, mesh, part.source)
             wrong += _topic_problems(file, path, mesh, part.source.topic)
         elif part.source is not None:
+            wrong += _row_problems(file, path, mesh, part.source)
             wrong += file_problems(file, path, mesh, part.source)
             reading += [name] if part.source.path == "-" else []
     if len(reading) > 1:
@@ -131,6 +133,19 @@ def _topic_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, topic:
     elif any(topic in DataTopics(mesh.name, node).all[1:] for node in mesh.nodes):  # all but the records'
         text = "a node of the mesh writes to it: must be another"
     return [Problem(file, (*path, "topic"), text, topic)] if text else []
+
+
+def _row_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: Settings) -> list[Problem]:
+    """Return the mistake of records that an algorithm which sums rows cannot take."""
+    if not mesh.algorithm.alone:
+        return []
+    if isinstance(source, FileSettings | TopicSettings) and source.record.intercept and not mesh.features:
+        text = f"{mesh.algorithm.name} has it in common alone: must be in mesh.features, or not be given"
+        return [Problem(file, (*path, "schema", "intercept"), text, source.record.intercept)]
+    if not isinstance(source, LibsvmSettings | CsrSettings):
+        return []
+    text = f"{mesh.algorithm.name} takes no sparse records: must be csv, json-lines or parquet"
+    return [Problem(file, (*path, "kind"), text, source.kind)]
 
 
 def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem]:

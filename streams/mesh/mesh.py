@@ -32,7 +32,9 @@ from streams.mesh.algorithm import (
     constraint,
     dynamics,
     loss,
+    means,
     mirror_map,
+    row_features,
     schedule,
     slots,
     step_size,
@@ -69,8 +71,11 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     """Return a node's mechanism, with its overrides."""
     privacy = mesh.privacy_of(node)
     theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.loss_dimension
+    features = row_features(mesh)
+    if features is not None:
+        theta, dimension = features.grid.radius * features.grid.step, features.length
     if privacy.epsilon is None or privacy.mechanism == "none":
-        return Unprotected(theta, privacy.norm, size, dimension)
+        return Unprotected(theta, privacy.norm, size, dimension, features)
     growing = growing_epsilon(privacy.epsilon, size)
     if growing is not None:
         return LaplaceSchedule(theta, growing, dimension, sampler)
@@ -78,14 +83,17 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     in_range(epsilon)
     if privacy.mechanism == "gaussian":
         delta, calibration = privacy.delta or 0.0, privacy.calibration or "analytic"
-        return GaussianGradient(theta, epsilon, delta, size, dimension, sampler, calibration)
+        return GaussianGradient(
+            theta, epsilon, delta, size, dimension, sampler, calibration, features=features
+        )
     if privacy.mechanism == "gaussian-bisr":
         bands = privacy.bands or 1
-        return GaussianBisr(theta, epsilon, privacy.delta or 0.0, size, dimension, sampler, bands)
+        delta = privacy.delta or 0.0
+        return GaussianBisr(theta, epsilon, delta, size, dimension, sampler, bands, features=features)
     if privacy.mechanism == "l2-sphere":
         return L2Sphere(theta, epsilon, size, dimension, sampler)
     if privacy.on == "gradient":
-        return LaplaceGradient(theta, epsilon, size, dimension, sampler)
+        return LaplaceGradient(theta, epsilon, size, dimension, sampler, features=features)
     phi, omega, alpha = mirror_map(mesh), constraint(mesh), step_size(mesh)
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
@@ -131,7 +139,8 @@ def price(mesh: MeshSettings, own: PrivacySettings, promised: Guarantee) -> Pric
         "mechanism": own.mechanism,
         "epsilon": _epsilon(own.epsilon),
         "delta": own.delta,
-        "gradient_bound": own.gradient_bound,
+        "algorithm": mesh.algorithm.name if mesh.algorithm.alone else None,
+        "gradient_bound": None if mesh.algorithm.alone else own.gradient_bound,
         "norm": own.norm,
         "bands": own.bands,
         "size": mesh.slots.size,
@@ -242,8 +251,16 @@ class Mesh:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The mirror step with its step size, or Sparse DOLA. Raises NotOffered if there is no exact step."""
-        return algorithm(self.settings)
+        """The mirror step with its step size, Sparse DOLA, or the mean of class sums or moments.
+
+        Raises NotOffered if there is no exact step.
+        """
+        features = row_features(self.settings)
+        if features is None:
+            return algorithm(self.settings)
+        node = self.node(min(self.settings.nodes))
+        ends = [end for end in (node.ledger.last_learning_round, self.settings.rounds) if end is not None]
+        return means(self.settings, features, node.mechanism, min(ends, default=None))
 
     @cached_property
     def loss(self) -> Loss:
@@ -349,14 +366,16 @@ class MeshNode:
     def noise_length(self, round: int) -> float:
         """Return the root mean square L2 length of the noise in `round`, where the mechanism puts it."""
         deviation = math.sqrt(2) if self.privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
-        return math.sqrt(self.mesh.settings.loss_dimension) * deviation * self.mechanism.noise_scale(round)
+        settings = self.mesh.settings
+        size = settings.release_dimension if settings.algorithm.alone else settings.loss_dimension
+        return math.sqrt(size) * deviation * self.mechanism.noise_scale(round)
 
     @cached_property
     def expected(self) -> Expected:
         """The releases that a reader of its edges accepts."""
         mesh = self.mesh.settings
         bound = release_bound(self.mesh.algorithm, self.mechanism)
-        return Expected(mesh.run, self.name, self.mesh.digest, mesh.dimension, bound)
+        return Expected(mesh.run, self.name, self.mesh.digest, mesh.release_dimension, bound)
 
     @cached_property
     def context(self) -> NodeContext:

@@ -99,7 +99,10 @@ class PrivateFigures:
         self._regret = LocalRegret(learner.algorithm.observed_set, self._observed)
         self._aside: deque[Scored] = deque()
         self._rounds, self._loss = 0, 0.0
-        self._decision: FloatArray = learner.algorithm.start
+        minimises = learner.algorithm.rows is None  # else there is no regret
+        self._decision: FloatArray = (
+            learner.algorithm.start if minimises else np.zeros(learner.algorithm.constraint.dimension)
+        )
         self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right one
         self._errors: deque[tuple[float, float]] = deque(maxlen=MOST_ERRORS)  # (when, tracking error)
         self._records = registry.counter(PrivateMetric.RECORDS)
@@ -108,8 +111,9 @@ class PrivateFigures:
         self._empty = registry.counter(PrivateMetric.EMPTY)
         self._right = registry.counter(PrivateMetric.PREDICTIONS, "right")
         self._wrong = registry.counter(PrivateMetric.PREDICTIONS, "wrong")
-        registry.gauge(PrivateMetric.REGRET, self._value)
-        registry.gauge(PrivateMetric.AVERAGE, lambda: self._value() / max(1, self._rounds))
+        if minimises:
+            registry.gauge(PrivateMetric.REGRET, self._value)
+            registry.gauge(PrivateMetric.AVERAGE, lambda: self._value() / max(1, self._rounds))
         registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
         for number in range(len(self._decision)) if len(self._decision) <= FEW else ():
             registry.gauge(PrivateMetric.DECISION, partial(self._coordinate, number), str(number))
@@ -119,6 +123,7 @@ class PrivateFigures:
             registry.gauge(PrivateMetric.ERROR, self._tracking_error)
             for percent in (50, 95):
                 registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, percent / 100), str(percent))
+        if truth and minimises:
             registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
         registry.total(PrivateMetric.MALFORMED, lambda: disclosed_to_owner(counts()).malformed)
         registry.total(PrivateMetric.FAILED, lambda: sum(failures(learner.loss).values()))

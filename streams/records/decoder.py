@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 import numpy as np
 import orjson
 
+from nodes.privacy.features import HEIGHT
 from nodes.values import BoolArray, FloatArray
 from streams.mesh.settings.node import DialectSettings, is_utf8
 from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
@@ -252,7 +253,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._listed = {
             name: Lookup(column.categories or (), notation) for name, column in schema.features.items()
         } | {self._label_column: label_words(schema.label, notation)}
-        self._tail = [1.0] if schema.intercept else []
+        self._outside = schema.intercept == "outside"
+        self._tail = [1.0] if schema.intercept and not self._outside else []
         self._norm = schema.norm
         self._time = None if schema.timestamp is None else schema.timestamp.column
         self._moment = moments(notation, schema.timestamp)
@@ -293,7 +295,11 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
                 return None
             end += column.shape[1]
             features[:, end - column.shape[1] : end] = column
-        features = bounded_rows(features, self._norm)
+        if self._outside:
+            features[:, :-1] = bounded_rows(features[:, :-1], self._norm)
+            features[:, -1] = HEIGHT
+        else:
+            features = bounded_rows(features, self._norm)
         if self._label_column not in columns:
             return features, None
         labels = self._labels(columns[self._label_column])
@@ -389,7 +395,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             if features is None:
                 return None, label
             row += features
-        return bounded(np.array(row + self._tail), self._norm), label
+        numbers = bounded(np.array(row + self._tail), self._norm)
+        return np.append(numbers, HEIGHT) if self._outside else numbers, label
 
     def _fault(self, value: bytes) -> Fault | None:
         fields = self._fields(value)

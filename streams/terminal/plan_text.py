@@ -66,7 +66,8 @@ def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]
     node = mesh.node(names[0])
     subject = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
     yield "mechanism", f"{subject}: {described(node, rounds)}"
-    if node.mechanism.epsilon is not None and node.privacy.on == "gradient":
+    on_gradients = node.privacy.on == "gradient" and not mesh.settings.algorithm.alone
+    if node.mechanism.epsilon is not None and on_gradients:
         yield "noise", f"{subject}: {_against_the_signal(node, rounds)}"
     yield from ((key, f"{subject}: {fact}") for key, fact in spending(node, rounds))
 
@@ -251,6 +252,9 @@ def bounds(file: MeshFile, seen: Windows, rounds: int | None) -> Iterator[tuple[
     if file.mesh.algorithm.dynamics is not None:
         yield "bound", NO_BOUND
         return
+    if file.mesh.algorithm.alone:
+        yield "bound", f"none: {file.mesh.algorithm.name} minimises no loss, so there is no regret"
+        return
     if seen.width is None:
         yield "bound", "none: nodes that are not connected never agree"
         return
@@ -326,11 +330,11 @@ def _of_source(source: Settings | None) -> float | None:
         return None
     schema = source.record
     if schema.norm is not None:
-        return schema.norm
+        return math.hypot(schema.norm, schema.height) if schema.intercept == "outside" else schema.norm
     if any(column.number for column in schema.features.values()):
         return None
     # a column is in [0, 1], or one of its features is 1
-    return math.sqrt(len(schema.features) + schema.intercept)
+    return math.sqrt(len(schema.features) + schema.height**2)
 
 
 # Names the assumptions of a paper's theorem that a mesh does not meet.

@@ -94,7 +94,7 @@ def say_summary(console: Console, summary: Summary) -> None:
         (
             node.name,
             f"{summary.rounds:,}",
-            f"{node.regret:.4g}",
+            *([f"{node.regret:.4g}"] if summary.minimises else ()),
             node.epsilon or "none",
             "none" if node.stream_epsilon is None else f"{up_to_digits(node.stream_epsilon):,.6g}",
             f"{node.malformed:,}",
@@ -104,7 +104,7 @@ def say_summary(console: Console, summary: Summary) -> None:
     headings = (
         "node",
         "rounds",
-        "own\nregret/T",
+        *(["own\nregret/T"] if summary.minimises else ()),
         "epsilon\nof a record",
         "epsilon\nof the stream",
         "malformed",
@@ -113,7 +113,8 @@ def say_summary(console: Console, summary: Summary) -> None:
     console.print(table(headings, rows, f"{summary.mesh}, run {summary.run}: {span}"))
     say(
         console,
-        "Regret and malformed counts are each node's own secret: they stand here because one party runs all.",
+        f"{'Regret and malformed' if summary.minimises else 'Malformed'} counts are each node's own secret: "
+        "they stand here because one party runs all.",
         "dim",
     )
     if summary.network_regret is not None:

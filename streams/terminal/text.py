@@ -64,13 +64,15 @@ def _losses(mesh: MeshSettings) -> str:
     return f"{kinds[0]} loss" if len(kinds) == 1 else f"losses {' and '.join(kinds)}"
 
 
-def protection(privacy: PrivacySettings) -> str:
-    """Return the mechanism and its epsilon."""
+def protection(privacy: PrivacySettings, subject: str | None = None) -> str:
+    """Return the mechanism and its epsilon; `subject`: what has the noise, if no gradient or parameters."""
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return "no privacy"
     noise = ", simulated noise" if privacy.noise == "simulated" else ""
     delta = "" if privacy.delta is None else f", delta {privacy.delta!r}"
-    return f"{privacy.mechanism} on the {privacy.on}{noise}, {epsilon_words(privacy.epsilon, delta)}"
+    return (
+        f"{privacy.mechanism} on the {subject or privacy.on}{noise}, {epsilon_words(privacy.epsilon, delta)}"
+    )
 
 
 def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
@@ -107,7 +109,8 @@ def shared(file: AnyFile) -> list[str]:
 
 
 def _privacy(mesh: MeshSettings) -> str:
-    kinds = list(dict.fromkeys(protection(mesh.privacy_of(name)) for name in mesh.nodes))
+    subject = mesh.algorithm.name if mesh.algorithm.alone else None
+    kinds = list(dict.fromkeys(protection(mesh.privacy_of(name), subject) for name in mesh.nodes))
     return kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds of privacy"
 
 
@@ -122,20 +125,28 @@ _SCALES = {
 def described(node: MeshNode, rounds: int | None) -> str:
     """Return the node's mechanism in a sentence; `rounds`: the planned number."""
     privacy, mechanism = node.privacy, node.mechanism
+    settings = node.mesh.settings
     clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
+    if settings.algorithm.alone:
+        size = f"{settings.release_dimension:,} numbers"
+        clip = f"{settings.algorithm.name}, {size}, of records that are held within a bound"
     if mechanism.epsilon is None:
         return f"{mechanism.name}; {clip}; no noise"
     calibration = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
     noise_details = _less_noise(mechanism) if isinstance(mechanism, L2Sphere) else ""
     noise_details = _correlated(mechanism.band.matrix) if mechanism.band is not None else noise_details
-    noise = _noise(privacy, mechanism, rounds)
-    return f"{privacy.mechanism} on the {privacy.on}{calibration}; {clip}; {noise}{noise_details}"
+    noise = _noise(node, mechanism, rounds)
+    subject = "sums" if settings.algorithm.alone else privacy.on
+    return f"{privacy.mechanism} on the {subject}{calibration}; {clip}; {noise}{noise_details}"
 
 
-def _noise(privacy: PrivacySettings, mechanism: Mechanism, rounds: int | None) -> str:
+def _noise(node: MeshNode, mechanism: Mechanism, rounds: int | None) -> str:
+    privacy = node.privacy
     first, last = mechanism.noise_scale(1), mechanism.noise_scale(rounds or 1)
     scale = f"{first:.4g}" if first == last else f"{first:.4g} in round 1, {last:.4g} in round {rounds:,}"
     quantity = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
+    if node.mesh.settings.algorithm.alone:
+        quantity = "the round's sum over its size"
     kind = "simulated" if mechanism.simulated else "exact"
     return f"{kind} {_SCALES[privacy.mechanism]} {scale} on each coordinate of {quantity}"
 

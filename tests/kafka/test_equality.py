@@ -2,6 +2,9 @@
 
 import pytest
 
+from streams.tools.model.writing import public_model
+from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
+from tests.support.meshes.files import written
 from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = pytest.mark.kafka
@@ -47,3 +50,20 @@ def test_six_processes_release_what_one_does(tmp_path, broker, moving):
     with LiveMesh(path) as mesh:
         mesh.run_through()
         equal(mesh.values(), released_in_memory(path))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [MOMENTS, pytest.param(SUMS, marks=pytest.mark.slow), pytest.param(CORRELATED, marks=pytest.mark.slow)],
+    ids=["moments", "class-sums", "correlated"],
+)
+def test_sums_of_records_are_released_and_decided_as_in_one_process(tmp_path, broker, form):
+    """Releases have more numbers than decisions, on the wire, in journals, in topics and in the model."""
+    base = written(tmp_path, tree_of(tmp_path, form))
+    path = mesh_file(tmp_path, base, broker.address, **WAITING | {"slots": WAITING["slots"] | {"size": 5}})
+    with LiveMesh(path) as mesh:
+        mesh.run_through()
+        equal(mesh.values(), released_in_memory(path))
+        model = public_model(mesh.file)
+    assert len(model.newest) == len(model.average) == mesh.file.mesh.dimension == 3
+    assert any(model.newest)

@@ -45,6 +45,8 @@ ROTATED = {
     "mirror_map": {"mahalanobis": [2, 0.5, 1]},
     "observes": [2, 0],
 }
+SUMS = {"name": "class-sums", "mirror_map": None, "constraint": None, "step_size": None}
+UNCLIPPED = {"gradient_bound": None}
 CASES = {
     "dpdo-nc": {},
     "dola": {"algorithm": {"name": "dola", "regulariser": 0.1}},
@@ -104,6 +106,24 @@ CASES = {
         "loss": "hinge",
         "algorithm": {"name": "sparse-dola", "constraint": {"l2-ball": 1}, "lasso": 0.1},
         "slots": {"size": 2},
+    },
+    "class-sums": {"loss": "hinge", "algorithm": SUMS, "privacy": UNCLIPPED, "slots": {"size": 2}},
+    "class-sums-softmax": {
+        "loss": {"softmax": 3},
+        "dimension": 6,
+        "algorithm": SUMS | {"signed": True},
+        "privacy": UNCLIPPED | GAUSSIAN,
+    },
+    "moments": {
+        "loss": "logistic",
+        "algorithm": SUMS | {"name": "moments", "kappa": 1},
+        "privacy": UNCLIPPED | {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 4},
+        "slots": {"size": 2},
+    },
+    "moments-none": {
+        "loss": "hinge",
+        "algorithm": SUMS | {"name": "moments"},
+        "privacy": UNCLIPPED | {"mechanism": "none", "norm": "l2"},
     },
     "sparse-records": {
         "loss": "logistic",
@@ -214,7 +234,8 @@ def meshed(folder, changes):
         kind, word = changes.get("records", "csv"), loss if isinstance(loss, str) else next(iter(loss))
         tree["nodes"] = {name: {"source": source(folder, name, kind, word)} for name in "abcd"}
     tree["mesh"]["algorithm"] |= algorithm
-    tree["mesh"]["topology"] = {key: value for key, value in tree["mesh"]["topology"].items() if value}
+    for part in ("topology", "algorithm", "privacy"):  # None: not given
+        tree["mesh"][part] = {key: value for key, value in tree["mesh"][part].items() if value is not None}
     return loaded(folder, tree)
 
 

@@ -7,7 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, model_serializer, model_validator
 
 from streams.mesh.errors import MeshFileError
-from streams.mesh.settings.base import Choice, CodeName, Matrix, Positive, Settings, Vector, absent, refusal
+from streams.mesh.settings.base import (
+    Choice,
+    CodeName,
+    Count,
+    Matrix,
+    Positive,
+    Settings,
+    Vector,
+    absent,
+    refusal,
+)
 from streams.mesh.settings.files import beside
 
 # The loss of one record: a word, or a word with its setting.
@@ -357,6 +367,10 @@ class StepSizeSettings(Settings):
         return self
 
 
+def _false(value: object) -> bool:
+    return value is False  # left out of the digest of meshes without this key
+
+
 def _public_point(value: object) -> object:
     if value == "private":
         raise refusal(
@@ -366,18 +380,28 @@ def _public_point(value: object) -> object:
     return value
 
 
-class AlgorithmSettings(Settings):
-    """One mirror step a round."""
+ALONE = ("class-sums", "moments")
+"""Algorithms that release sums of what records are, not gradients: they need no set, step or clip."""
+_OF_ROWS = {"kappa": ("moments",), "entries": ("class-sums",), "signed": ALONE}
+_WITH_THEM = {"name", "kappa", "entries", "signed"}
 
-    name: Literal["dpdo-nc", "dola", "sparse-dola"]
+
+class AlgorithmSettings(Settings):
+    """One mirror step a round, or the mean of what is summed."""
+
+    name: Literal["dpdo-nc", "dola", "sparse-dola", "class-sums", "moments"]
     """`dpdo-nc`: a gradient at the decision. `dola`: at the average of what is heard, before the
-    projection. `sparse-dola`: dual averaging with a lasso."""
+    projection. `sparse-dola`: dual averaging with a lasso. `class-sums`: sums and numbers of the records of
+    each class; the decision is the nearest mean. `moments`: second moments beside them, for two classes; the
+    decision is a ridge discriminant. Both have no step, set or clip to choose: records have L2 norm 1 (the
+    schema's `norm: 1`), longer ones are scaled to it. They need no other key of these."""
     mirror_map: MirrorMapSettings = MirrorMapSettings(euclidean=True)
     """The geometry of a step. sparse-dola takes only `euclidean`."""
-    constraint: ConstraintSettings
-    """The set that decisions stay in. For sparse-dola an L2 ball, of its dual state."""
-    step_size: StepSizeSettings
-    """The step size."""
+    constraint: ConstraintSettings = ConstraintSettings.model_validate({"l2-ball": 1.0})
+    """The set that decisions stay in. For sparse-dola an L2 ball, of its dual state. Needed, but not given
+    for class-sums and moments."""
+    step_size: StepSizeSettings = StepSizeSettings(rule="inverse", a=1.0, b=None)
+    """The step size. Needed, but not given for class-sums and moments."""
     regulariser: float = Field(0.0, ge=0)
     """eta: adds eta times the average of what is heard to the gradient, which pulls decisions towards 0. It
     is 0 for sparse-dola."""
@@ -401,6 +425,34 @@ class AlgorithmSettings(Settings):
     """With a model: [k1, k2], how far a gradient moves the position and the velocity, times alpha. They
     stand for the mirror map whose Q^-1 is [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]; [k1, k2, k3] with an
     acceleration. Not given: for a matrix, or with another mirror map."""
+
+    kappa: Annotated[float, Field(ge=0.01, le=100)] | None = Field(None, exclude_if=absent)
+    """For moments: the weight of the classes' sums beside the second moments. More is better where noise is
+    large. Not given: 3."""
+    entries: Count | None = Field(None, exclude_if=absent)
+    """For class-sums with laplace: the most features of a record that are not 0. Its root bounds a record in
+    L1, so fewer mean less noise. Not given: all."""
+    signed: bool = Field(default=False, exclude_if=_false)
+    """For class-sums and moments: whether features may be negative, which takes more noise. Not given: such
+    features count as 0."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it releases sums of what records are, and needs no set, step or clip."""
+        return self.name in ALONE
+
+    @model_validator(mode="after")
+    def _of_rows(self) -> Self:
+        for key, names in _OF_ROWS.items():
+            if key in self.model_fields_set and self.name not in names:
+                raise refusal(f"is for {' and '.join(names)}, not for {self.name}", key)
+        foreign_keys = sorted(self.model_fields_set - _WITH_THEM)
+        if self.alone and foreign_keys:
+            raise refusal(f"{self.name} has no such setting: must not be given", foreign_keys[0])
+        for key in () if self.alone else ("constraint", "step_size"):
+            if key not in self.model_fields_set:
+                raise refusal("missing: must be given", key)
+        return self
 
     @model_validator(mode="after")
     def _of_the_motion(self) -> Self:

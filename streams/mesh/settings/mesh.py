@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from nodes.privacy.features import MOST_COLUMNS
 from streams.codec.topics import Layout
 from streams.mesh.settings.algorithm import AlgorithmSettings, LossSettings
 from streams.mesh.settings.base import (
@@ -24,6 +25,7 @@ from streams.mesh.settings.base import (
 from streams.mesh.settings.keys import PublicKey
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
 from streams.mesh.settings.privacy import (
+    EpsilonSettings,
     NodeOverrides,
     PrivacySettings,
     SlotSettings,
@@ -152,6 +154,8 @@ class TopologySettings(Settings):
         return self
 
 
+FEW_BANDS, MOST_OF_MANY = 5_000, 16
+"""Of releases longer than the first, noise is correlated over at most the second number of rounds."""
 NO_DIMENSION = "missing: must be given, or features"
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """The settings in the digest, beside `privacy`; the rest only where given."""
@@ -257,6 +261,7 @@ class MeshSettings(Settings):
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
+        self._check_rows()
         differing = [name for name, node in self.nodes.items() if node.loss is not None]
         if self.class_weights is not None and differing:
             raise refusal(f"goes with one loss for all, and node {differing[0]} has its own", "class_weights")
@@ -282,6 +287,75 @@ class MeshSettings(Settings):
         if isinstance(self.slots, TimeSlotsSettings) and dynamics.period not in {None, self.slots.period}:
             text = f"must be {self.slots.period:g}, the period of the slots"
             raise refusal(text, "algorithm", "dynamics", "period")
+
+    def _check_rows(self) -> None:
+        """Refuse what goes with gradients alone, where releases are sums of what records are."""
+        name, privacy = self.algorithm.name, self.privacy
+        if not self.algorithm.alone:
+            if "gradient_bound" not in privacy.model_fields_set:
+                raise refusal("missing: must be given", "privacy", "gradient_bound")
+            return
+        if "gradient_bound" in privacy.model_fields_set:
+            raise refusal(f"{name} clips no gradient: must not be given", "privacy", "gradient_bound")
+        mechanisms: tuple[str, ...] = ("gaussian", "gaussian-bisr", "none")
+        mechanisms = mechanisms if name == "moments" else ("laplace", *mechanisms)
+        if privacy.mechanism not in mechanisms or privacy.on != "gradient":
+            words = f"{', '.join(mechanisms[:-1])} or {mechanisms[-1]}"
+            raise refusal(f"{name} is a sum: must be {words}, on the gradient", "privacy", "mechanism")
+        if isinstance(privacy.epsilon, EpsilonSettings) and privacy.epsilon.schedule == "growing":
+            raise refusal(
+                f"{name} weighs all rounds alike: must be uniform", *("privacy", "epsilon", "schedule")
+            )
+        differing = [node for node, settings in self.nodes.items() if settings.overrides]
+        if differing:
+            raise refusal(f"{name} is one mean of all nodes: all must be alike", "nodes", differing[0])
+        if self.class_weights is not None:
+            raise refusal(f"{name} has each class by itself: must not be given", "class_weights")
+        if self.features is not None and self.features.intercept and not self.has_cut:
+            text = f"{name} has rows of their own norm: must be outside, or not be given"
+            raise refusal(text, "features", "intercept")
+        self._check_classes()
+        length = self.release_dimension
+        if (
+            privacy.mechanism == "gaussian-bisr"
+            and length > FEW_BANDS
+            and (privacy.bands or 0) > MOST_OF_MANY
+        ):
+            text = f"must be at most {MOST_OF_MANY}, as a release has {length:,} numbers"
+            raise refusal(text, "privacy", "bands")
+
+    def _check_classes(self) -> None:
+        name, loss = self.algorithm.name, self.loss
+        has_classes = name == "class-sums" and (loss.softmax or 0) > 2
+        if not loss.signed and not has_classes:
+            or_softmax = ", or softmax of three classes or more" if name == "class-sums" else ""
+            raise refusal(f"{name} tells classes apart: must be hinge or logistic{or_softmax}", "loss")
+        if self.columns > MOST_COLUMNS:
+            raise refusal(f"{name} takes up to {MOST_COLUMNS} features, not {self.columns}", "dimension")
+        if self.columns < 1:
+            raise refusal(f"{name} needs a feature beside the intercept", "dimension")
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether records end with an intercept outside the norm, whose weight is a decision's cut."""
+        return self.features is not None and self.features.intercept == "outside"
+
+    @property
+    def columns(self) -> int:
+        """The number of features, without an intercept outside the norm."""
+        return self.dimension // self.loss.decisions_per_feature - self.has_cut
+
+    @property
+    def release_dimension(self) -> int:
+        """D, the length of a release: that of a decision, or of what class-sums and moments sum."""
+        columns = self.columns
+        match self.algorithm.name:
+            case "class-sums":
+                return (self.loss.softmax or 2) * (columns + 1)
+            case "moments":
+                return (columns + 4) * (columns + 1) // 2
+            case _:
+                return self.dimension
 
     @property
     def loss_dimension(self) -> int:

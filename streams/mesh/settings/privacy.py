@@ -138,8 +138,9 @@ class PrivacySettings(Settings):
     `analytic`."""
     bands: Bands | None = Field(None, exclude_if=absent)
     """Of `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
-    gradient_bound: Positive
-    """theta: a record's gradient is clipped to this length. It also sets the noise."""
+    gradient_bound: Positive = 1.0
+    """theta: a record's gradient is clipped to this length. It also sets the noise. Needed, but not given for
+    class-sums and moments."""
     norm: Norm = "l1"
     """In which norm gradients are clipped. By default the mechanism's own: `l1` for laplace, `l2` for the
     others; for noise on the gradient no other is taken."""
@@ -184,6 +185,8 @@ class PrivacySettings(Settings):
         mechanisms = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
         inherited = {key: value for key, value in self if name in mechanisms.get(key, (name,))}
+        if "gradient_bound" not in self.model_fields_set:
+            del inherited["gradient_bound"]
         return PrivacySettings.model_validate(inherited | changes)
 
 

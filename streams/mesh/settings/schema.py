@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from nodes.privacy.features import HEIGHT
 from streams.mesh.errors import meant
 from streams.mesh.settings.base import Choice, Count, Positive, Settings, Vector, absent, listed, refusal
 
@@ -440,10 +441,12 @@ class SchemaSettings(Settings):
     """The columns that become features, in this order."""
     label: LabelSettings
     """The label's column; it must not be a feature."""
-    intercept: bool = False
-    """Add a last feature that is always 1."""
+    intercept: bool | Literal["outside"] = False
+    """`true`: add a last feature that is 1, and is scaled with its row by `norm`. `outside`: add one that is
+    always 1/3, beside the norm, so that a weight on it moves all rows alike."""
     norm: Positive | None = None
-    """Rows longer than this in L2, intercept included, are scaled down to it. Not given: they stay."""
+    """Rows longer than this in L2, with an intercept that is not outside, are scaled down to it. Not given:
+    they stay."""
     timestamp: Annotated[TimestampSettings | None, BeforeValidator(_as_timestamp)] = None
     """The column of a record's time, which slots by time and `feed --timestamps` need: seconds since 1970,
     or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. A mapping says how else it is read. Not given:
@@ -506,9 +509,14 @@ class SchemaSettings(Settings):
         return tuple(name for name, origin in self.origins.items() if origin.key is not None)
 
     @property
+    def height(self) -> float:
+        """The value of the intercept before any scaling; 0: there is none."""
+        return HEIGHT if self.intercept == "outside" else float(self.intercept)
+
+    @property
     def width(self) -> int:
         """The dimension of the features, the intercept included."""
-        return sum(column.width for column in self.features.values()) + self.intercept
+        return sum(column.width for column in self.features.values()) + bool(self.intercept)
 
     @property
     def recipe(self) -> tuple[tuple[str, str, object, int], ...]:

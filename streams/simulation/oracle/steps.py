@@ -91,7 +91,14 @@ class NodeAccount:
             and privacy.get("on", "gradient") == "gradient"
             and "dynamics" not in mesh["algorithm"]
         ):
-            scale = laplace_scale(float(privacy["gradient_bound"]), int(mesh["dimension"]), epsilon)
+            dimension, algorithm = int(mesh["dimension"]), mesh["algorithm"]
+            if algorithm["name"] == "class-sums":
+                loss = mesh["loss"]
+                columns = dimension // (int(loss["softmax"]) if isinstance(loss, Mapping) else 1)
+                bound = math.sqrt(min(int(algorithm.get("entries", columns)), columns))
+                scale = laplace_scale(bound, columns, epsilon, counted=True)
+            else:
+                scale = laplace_scale(float(privacy["gradient_bound"]), dimension, epsilon)
         return cls(draws, cost, last, scale, known=True, leaves=leaves)
 
     def learns(self, round: int, charged: int) -> bool | None:
@@ -112,14 +119,15 @@ class NodeAccount:
         return self.last + 2 if self.leaves and self.last is not None else None
 
 
-def laplace_scale(bound: float, dimension: int, epsilon: Fraction) -> float:
+def laplace_scale(bound: float, dimension: int, epsilon: Fraction, *, counted: bool = False) -> float:
     """Return 2K/epsilon: a record moves the slot's sum by at most 2K steps of the grid in L1.
 
     The step is the power of two for which bound/step is in [2^29, 2^30). K leaves room to round d
-    coordinates.
+    coordinates, and for a third where each record's class is `counted`.
     """
     step = 2.0 ** (math.floor(math.log2(bound)) + 1 - BITS)
-    return _rounded_up(2 * math.ceil(bound / step + dimension / 2) / epsilon)
+    count = round(1 / (3 * step)) if counted else 0
+    return _rounded_up(2 * (math.ceil(bound / step + dimension / 2) + count) / epsilon)
 
 
 def _rounded_up(value: Fraction) -> float:

@@ -379,7 +379,7 @@ def public_model(file: MeshFile) -> Model:
     """
     mesh = file.mesh
     algorithm = file.resolved.algorithm
-    empty_sum = _Sum(0, np.zeros(mesh.dimension))
+    empty_sum = _Sum(0, np.zeros(mesh.release_dimension))
     newest, last, rounds = empty_sum, 0, defaultdict[int, _Sum](lambda: empty_sum)
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)

@@ -114,7 +114,8 @@ def _without_privacy(mesh: MeshSettings) -> MeshSettings:
 def _noise(file: MeshFile, pilot: Pilot) -> float | None:
     """Return the noise's length over the signal's."""
     mesh = file.mesh
-    if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or mesh.privacy.on != "gradient":
+    on_gradients = mesh.privacy.on == "gradient" and not mesh.algorithm.alone
+    if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or not on_gradients:
         return None
     trial_mesh = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
     present = np.ones(pilot.labels.shape, np.bool_)

@@ -75,10 +75,14 @@ def made_up_by(schema: SchemaSettings, labels: str, seed: int, records: int = 20
     records = min(records, max(1_000, MOST_NUMBERS // schema.width))
     random = generator("made-up", seed)
     columns = [_column(column, records, random) for column in schema.features.values()]
-    features = np.concatenate([*columns, np.ones((records, int(schema.intercept)))], axis=1)
+    is_outside = schema.intercept == "outside"
+    tail = np.full((records, int(bool(schema.intercept))), schema.height)
+    features = np.concatenate(columns if is_outside else [*columns, tail], axis=1)
     if schema.norm is not None:
         lengths = np.sqrt((features * features).sum(-1, keepdims=True))
         features /= np.maximum(lengths / schema.norm, 1.0)
+    if is_outside:
+        features = np.concatenate([features, tail], axis=1)
     values = scores(random.standard_normal(schema.width), features)
     return Resampled(features, _labels(values - np.median(values), labels, random))
 

@@ -49,9 +49,13 @@ class Setting:
 
         Raises ValueError if no mesh file may have it: noise on parameters needs one record a slot.
         """
-        privacy = {"gradient_bound": self.gradient_bound, "noise": "simulated"}
-        step_size = mesh.algorithm.step_size.model_copy(update={"a": self.step})
-        gains = tilted(mesh.algorithm.gains, self.tilt)
+        privacy: dict[str, object] = {"noise": "simulated"}
+        algorithm = mesh.algorithm
+        if not algorithm.alone:  # class sums and moments have neither clip nor step
+            privacy["gradient_bound"] = self.gradient_bound
+            step_size = algorithm.step_size.model_copy(update={"a": self.step})
+            gains = tilted(algorithm.gains, self.tilt)
+            algorithm = algorithm.model_copy(update={"step_size": step_size, "gains": gains})
         return MeshSettings.model_validate(
             dict(mesh)
             | {
@@ -59,7 +63,7 @@ class Setting:
                     name: NodeOverrides(loss=node.loss, key=node.key) for name, node in mesh.nodes.items()
                 },
                 "privacy": mesh.privacy.model_copy(update=privacy),
-                "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size, "gains": gains}),
+                "algorithm": algorithm,
                 "slots": mesh.slots.model_copy(update={"size": self.size}),
             }
         )

@@ -90,7 +90,7 @@ MISTAKES = [
     ("mesh.loss", {"softmax": 2}, f"{SCHEMA}.label: must have classes, 2 of them, for loss softmax"),
     ("mesh.class_weights", [1, 2], "mesh.class_weights: [1, 2]: goes with loss hinge, logistic or softmax"),
     ("mesh.class_weights", [1, 0], "mesh.class_weights[1]: 0: must be above 0"),
-    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc, dola or sparse-dola'),
+    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc, dola, sparse-dola, cl'),
     ("mesh.algorithm.constraint", {"l3-ball": 1}, 'constraint: {"l3-ball": 1}: must be one of simplex, {l1-'),
     ("mesh.algorithm.constraint", "l1-ball", 'mesh.algorithm.constraint: "l1-ball": must be one of simplex'),
     ("mesh.algorithm.constraint", {"l1-ball": 0}, "mesh.algorithm.constraint.l1-ball: 0: must be above 0"),

@@ -199,7 +199,7 @@ USUAL_LINES = [as_csv(ORDINARY | {"plain": k}) for k in range(9)]
 
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize("norm", [None, 1, 1e-300, 1e300])
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("intercept", [True, False, "outside"])
 def test_a_slot_of_ordinary_records_is_decoded_at_once(label, norm, intercept):
     chance = np.random.Generator(np.random.Philox(5))
     of_json, of_csv = readers(LABELS[label], norm=norm, intercept=intercept)

@@ -103,6 +103,17 @@ def test_a_long_row_is_scaled_to_the_norm_and_a_short_one_stays():
     assert decoded(huge, b"0,cook,Ulm,>50K,7")[0] == [0.0]
 
 
+def test_an_intercept_outside_stands_beside_the_norm():
+    line = b"100,cook,Ulm,>50K,7"
+    outside = csv_decoder(norm=1, intercept="outside")
+    *numbers, last = decoded(outside, line)[0]
+    assert last == 1 / 3
+    assert numbers == decoded(csv_decoder(norm=1, intercept=False), line)[0]
+    assert math.hypot(*numbers) == pytest.approx(1)
+    assert (outside.dimension, schema(intercept="outside").height) == (len(numbers) + 1, 1 / 3)
+    assert (schema().height, schema(intercept=False).height) == (1.0, 0.0)
+
+
 def test_timestamps_are_seconds_or_times_with_a_zone():
     decoder = csv_decoder()
     stamps = [decoder.timestamp(f"25,cook,Ulm,>50K,{at}".encode()) for at in ("7.5", "1970-01-01T00:00:09Z")]

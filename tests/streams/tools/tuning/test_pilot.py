@@ -47,6 +47,11 @@ def test_made_up_rows_follow_a_schema():
     short = made_up_by(SchemaSettings.model_validate(tree | {"norm": 0.5}), "numbers", 1, 3_000)
     assert np.sqrt((short.features**2).sum(1)).max() == pytest.approx(0.5)
     assert np.unique(short.labels).size == 3_000
+    beside = made_up_by(
+        SchemaSettings.model_validate(tree | {"norm": 0.5, "intercept": "outside"}), "signs", 1, 3_000
+    )
+    assert set(beside.features[:, -1]) == {1 / 3}
+    assert np.sqrt((beside.features[:, :-1] ** 2).sum(1)).max() == pytest.approx(0.5)
 
 
 def test_made_up_rows_need_no_more_memory_than_they_hold():
