@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nodes.machine.slots import Arrival
 from streams.mesh.settings.node import TopicSettings
-from streams.mesh.settings.schema import WHOLE, OriginSettings, word
+from streams.mesh.settings.schema import WHOLE, OriginSettings
 from streams.records.avro import FRAME, UNFRAMED, AvroFields, Path, Schemas, is_framed
 from streams.records.decoder import (
     Columns,
@@ -24,6 +24,7 @@ from streams.records.decoder import (
     message_encoding,
 )
 from streams.records.faults import Fault, NotARecord
+from streams.records.notation import JSON, Lookup
 from streams.records.record import WholeMessage
 
 
@@ -75,11 +76,11 @@ class Messages:
     def __init__(self, settings: TopicSettings) -> None:
         self._origins = _origins(settings)
         self._value = settings.value
-        self._where = {path: frozenset(words) for path, words in (settings.where or {}).items()}
-        self._headers = {name: frozenset(words) for name, words in (settings.where_headers or {}).items()}
         self.schemas: Schemas | None = None
         self._split: MessageFields = self._of_format(settings)
         self.notation = self._split.notation
+        self._where = {path: Lookup(words, self.notation) for path, words in (settings.where or {}).items()}
+        self._headers = {name: Lookup(words, JSON) for name, words in (settings.where_headers or {}).items()}
         self._last: tuple[bytes | None, Mapping[str, object] | None] = None, None
 
     def _of_format(self, settings: TopicSettings) -> MessageFields:
@@ -151,7 +152,7 @@ class Messages:
         return fields
 
     def _may_pass(self, message: bytes) -> bool:
-        return all(word(_header(message, name)) in words for name, words in self._headers.items())
+        return all(words.find(_header(message, name)) is not None for name, words in self._headers.items())
 
     def fields(self, message: bytes) -> Mapping[str, object] | None:
         """Return the fields of a whole message; None if it cannot be read."""
@@ -172,7 +173,7 @@ class Messages:
         return list(within) if isinstance(within, Mapping) else []
 
     def _passes(self, fields: Mapping[str, object]) -> bool:
-        return all(word(field_at(fields, path)) in words for path, words in self._where.items())
+        return all(words.find(field_at(fields, path)) is not None for path, words in self._where.items())
 
     def _at(self, origin: OriginSettings, record: Mapping[str, object], message: bytes) -> object:
         """Return the value that a message has there; something that is no value if it has none."""

@@ -13,6 +13,7 @@ from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NotARecord
 from streams.records.messages import Messages
 from streams.records.observed import observed
+from streams.records.record import WholeMessage
 
 SCHEMA = {
     "features": {"amount": "number", "customer.country": {"categories": ["DE", "FR"]}},
@@ -80,6 +81,21 @@ def test_what_is_no_record_is_told_from_what_cannot_be_read(message, reason):
     assert of_topic.no_record(message) is reason
     if reason is not None:
         assert of_topic.decode(message) is None
+
+
+@pytest.mark.parametrize("listed", [2.5, "2.50", "25e-1"])
+@pytest.mark.parametrize(
+    ("value", "passes"),
+    [(2.5, True), ("2.50", True), ("25e-1", True), (25, False), ("2,5", False), (True, False), (None, False)],
+)
+def test_a_condition_compares_numbers_as_a_list_of_labels_does(listed, value, passes):
+    message = change("c", row(rate=value))
+    where = decoder(topic(value="payload.after", where={"payload.after.rate": listed}))
+    assert (where.no_record(message) is None) == passes
+    header = [] if value is None else [("rate", json.dumps(value).strip('"').encode())]
+    whole = WholeMessage.of(change("c", row()), None, header)
+    by_header = decoder(topic(value="payload.after", where_headers={"rate": listed}))
+    assert (by_header.no_record(whole) is None) == passes
 
 
 @pytest.mark.parametrize(
