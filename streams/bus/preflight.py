@@ -80,6 +80,7 @@ def preflight(
     specs: Iterable[TopicSpec] = (),
     *,
     existing: bool = False,
+    partitions: Mapping[str, Collection[int]] | None = None,
     giver: str | None = None,
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
@@ -87,8 +88,8 @@ def preflight(
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
     than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
     must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
-    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them. `giver`:
-    what else gives the rights, in words.
+    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them.
+    `partitions`: those that a topic must have. `giver`: what else gives the rights, in words.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -116,8 +117,7 @@ def preflight(
         denied += _lacking(topic, allowed, access)
         if "DESCRIBE_CONFIGS" in allowed:
             described_topics.add(topic)
-        if counts[topic] != 1 and topic not in several:
-            wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
+        wrong += _miscounted(topic, counts[topic], (partitions or {}).get(topic, ()), several)
     wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
@@ -128,6 +128,16 @@ def preflight(
         lines = [f"{broker.servers}: {line}" for line in (*wrong, *denied)]
         raise PreflightFailed(lines, missing=unknown == len(lines))
     return _outside(broker, positions, counts)
+
+
+def _miscounted(topic: str, count: int, named: Collection[int], several: Collection[str]) -> list[str]:
+    """Return a line if a topic has more partitions than it may, or lacks one of those that are named."""
+    if count != 1 and topic not in several:
+        return [f"{topic}: has {count} partitions: must have one"]
+    missing = max(named, default=0)
+    if missing < count:
+        return []
+    return [f"{topic}: has no partition {missing}: partitions must be among 0 to {count - 1}"]
 
 
 def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:

@@ -294,7 +294,11 @@ class NodeProcess:
         outside = preflight(self._brokers.data, access, provisioned, several=provisioned)
         if existing:
             reading = access_of_all(on_existing_topic(topics) for topics in positions if topics.source)
-            outside += preflight(self._records, reading, existing, several=existing, existing=True)
+            sources = map(self._file.existing_topic, names_of(self._nodes))
+            partitions = {source.topic: source.partitions or () for source in sources if source is not None}
+            outside += preflight(
+                self._records, reading, existing, several=existing, existing=True, partitions=partitions
+            )
             refusals = self._existing.refusals(existing)
             if refusals:
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)

@@ -308,6 +308,7 @@ def test_what_a_topic_lacks_is_one_line(tmp_path, broker, topic, own, line):
         assert node.ends() == 1
         assert line in node.log
         assert "Traceback" not in node.log
+        assert [row for row in node.log.splitlines() if " ERROR " in row and line not in row] == []
         feed = mesh.start("feed", "feed", mesh.path, reader(mesh))
         assert feed.ends() == 2
         assert f"nodes.{reader(mesh)}.source.kind" in feed.log
