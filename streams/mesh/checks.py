@@ -26,6 +26,7 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
+    FrameSettings,
     LocalisationSettings,
     NodeSettings,
     OwnSourceSettings,
@@ -211,19 +212,26 @@ def file_problems(
     return wrong + _schema_problems(file, path, mesh, source)
 
 
+NO_TIMES = "missing: slots by time need a column"
+
+
 def _schema_problems(
     file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings | TopicSettings
 ) -> list[Problem]:
     wrong = []
-    schema, path, has_times = source.record, (*path, "schema"), isinstance(source, TopicSettings)
+    schema, path = source.record, (*path, "schema")
+    # records that come by a broker have Kafka's own times
+    is_live = isinstance(source, TopicSettings) or (
+        source.path is None and not isinstance(source, FrameSettings)
+    )
     wrong += feature_problems(file, path, mesh, schema)
     wrong += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
         columns_text = f"names {len(schema.truth)} columns"
         wrong.append(Problem(file, (*path, "truth"), f"{columns_text}: {text}", list(schema.truth)))
-    if by_time(mesh) and schema.timestamp is None and path[0] == "nodes" and not has_times:
-        wrong.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
+    if by_time(mesh) and schema.timestamp is None and path[0] == "nodes" and not is_live:
+        wrong.append(Problem(file, (*path, "timestamp"), NO_TIMES))
     return wrong
 
 

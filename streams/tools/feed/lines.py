@@ -23,6 +23,7 @@ from streams.bus.provision import Admin
 from streams.bus.rights import Access
 from streams.bus.topic_specs import OVERHEAD
 from streams.codec.topics import DataTopics
+from streams.mesh.checks import NO_TIMES
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile
@@ -163,6 +164,8 @@ def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSett
         raise file.refuse((*at, "kind"), text, settings.kind)
     if path == "-" and settings.shuffle:
         raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
+    if by_time(file.mesh) and isinstance(settings, FileSettings) and settings.record.timestamp is None:
+        raise file.refuse((*at, "schema", "timestamp"), NO_TIMES)
     return settings.model_copy(update={"path": path})
 
 

@@ -125,6 +125,9 @@ def test_a_source_without_a_path_reads_what_others_write(call, mesh):
     begin = text[: text.index("nodes:\n")]
     mesh.write_text(f"{begin}nodes:\n  a: {{source: {source}}}\n")
     assert call("check", mesh).code == 0
+    by_time = re.sub(r"slots: .*", "slots: {by: time, start: 0, period: 1}", begin)
+    mesh.write_text(f"{by_time}nodes:\n  a: {{source: {source}}}\n")
+    assert call("check", mesh).code == 0  # by Kafka's own times
     mesh.write_text(f"{begin}nodes:\n  a: {{source: {source.replace('json-lines', 'csv')}}}\n")
     outcome = call("check", mesh)
     assert outcome.code == 2

@@ -100,6 +100,15 @@ def test_times_need_a_column_or_slots_by_time(tmp_path):
     assert line.startswith("nodes.a.source: --timestamps needs records that have a time")
 
 
+def test_with_slots_by_time_what_is_fed_needs_a_column_of_times_and_what_comes_by_a_broker_none(tmp_path):
+    line = "nodes.a.source.schema.timestamp: missing: slots by time need a column"
+    whole = records_file(tmp_path)
+    assert refused(tmp_path, whole, FeedOptions(), slots=TIMES) == line
+    without_path = {key: value for key, value in whole.items() if key != "path"}
+    assert file_of(tmp_path, without_path, slots=TIMES).own("a").source.record.timestamp is None
+    assert refused(tmp_path, without_path, FeedOptions(whole["path"]), slots=TIMES) == line
+
+
 def test_times_are_read_where_they_are_wanted_alone(tmp_path):
     source = records_file(tmp_path) | {"schema": SCHEMA | {"timestamp": "at"}}
     assert not opened(file_of(tmp_path, source), "a", FeedOptions()).timed
