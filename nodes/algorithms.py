@@ -130,8 +130,12 @@ class Algorithm(Protocol):
     def observed(self, x: FloatArray) -> FloatArray:
         """Return the coordinates that the loss sees, shape (..., m); all of them without dynamics."""
 
-    def decide(self, round: int, consensus: Consensus) -> Decision:
-        """Return x_t, the point that the node acts on in round t."""
+    def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
+        """Return x_t, the point that the node acts on in round t.
+
+        `share` (...): the sum of squares of the weights that the consensus was mixed with, for decisions that
+        depend on how much noise is in it.
+        """
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
         """Return the public point at which the slot's gradients are taken, shape (..., d)."""
@@ -205,7 +209,12 @@ class MirrorDescent:
         """Return x: the loss sees all coordinates."""
         return x
 
-    def decide(self, round: int, consensus: Consensus) -> Decision:  # noqa: ARG002 # a lasso step needs it
+    def decide(
+        self,
+        round: int,  # noqa: ARG002 # a lasso step needs it
+        consensus: Consensus,
+        share: FloatArray | float = 1.0,  # noqa: ARG002 # a discriminant needs it
+    ) -> Decision:
         """Return the Bregman projection of the consensus onto Omega, shape (..., d)."""
         return Decision(self.step.project(consensus))
 
@@ -285,7 +294,12 @@ class SparseDola:
         """Return x: the loss sees all coordinates."""
         return x
 
-    def decide(self, round: int, consensus: Consensus) -> Decision:
+    def decide(
+        self,
+        round: int,
+        consensus: Consensus,
+        share: FloatArray | float = 1.0,  # noqa: ARG002 # a discriminant needs it
+    ) -> Decision:
         """Return w_t = soft(p_t, alpha_t rho), shape (..., d): in the ball, as p_t is."""
         return Decision(soft(self.constraint.project(consensus), self.step_size(round) * self.lasso))
 
@@ -383,9 +397,9 @@ class DynamicMirrorDescent:
         """Return x[observes], shape (..., m)."""
         return x.take(self._seen, -1)
 
-    def decide(self, round: int, consensus: Consensus) -> Decision:
+    def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
         """Return the projection of the consensus onto Omega, shape (..., d): the state believed."""
-        return self.still.decide(round, consensus)
+        return self.still.decide(round, consensus, share)
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
         """Return the state at which gradients are taken, shape (..., d)."""

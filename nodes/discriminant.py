@@ -245,10 +245,10 @@ class RunningMeans:
         kinds = np.where(observations.present, labels, ABSENT)
         return np.concatenate([numbers, kinds[..., None]], -1)
 
-    def decide(self, round: int, consensus: Consensus) -> Decision:
-        """Return x_t, shape (..., size), of what was learnt in the rounds before."""
-        deviation = self.deviations(max(1, round - 1))
-        return Decision(self.decide_by(consensus, np.full(consensus.shape[:-1], deviation)))
+    def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
+        """Return x_t, shape (..., size), of what was learnt in the rounds before; `share` is 1/N_eff."""
+        deviations = self.deviations(max(1, round - 1)) * np.sqrt(share)
+        return Decision(self.decide_by(consensus, np.broadcast_to(deviations, consensus.shape[:-1])))
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:  # noqa: ARG002 # no gradients
         """Return the decision."""

@@ -205,8 +205,9 @@ class Engine:
         first, releases, charged, secret = state
         mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
         for round, observations in enumerate(slots, first):
-            consensus = Consensus(mixing(self.schedule.weights(round, nodes))(releases))
-            decision = algorithm.decide(round, consensus)
+            mixed = mixing(self.schedule.weights(round, nodes))
+            consensus = Consensus(mixed(releases))
+            decision = algorithm.decide(round, consensus, 1.0 if algorithm.rows is None else mixed.shares)
             lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)
             yield Step(round, releases, consensus, decision, lesson)
             releases, charged, secret = lesson.release, lesson.charged, lesson.secret

@@ -107,16 +107,25 @@ class Mixing:
     are mixed together, in blocks that fit a processor's cache.
     """
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_groups", "_size")
 
     def __init__(self, weights: Weights) -> None:
         sources, values, counts = ordered_terms(weights)
         starts = np.cumsum(counts) - counts
         self._groups: list[_Group] = []
+        self._size = len(counts)
         for count in np.flatnonzero(np.bincount(counts)).tolist():
             rows = np.flatnonzero(counts == count)
             terms = starts[rows] + np.arange(count)[:, None]
             self._groups.append((rows, sources[terms], values[terms][..., None]))
+
+    @property
+    def shares(self) -> FloatArray:
+        """The sum of squares of each row's weights, (N,), with the same bits as `mixed` of the weights."""
+        shares = np.empty(self._size)
+        for rows, _, weights in self._groups:
+            shares[rows] = _mixed(weights, weights.copy())[:, 0]
+        return shares
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Return A values, both of shape (N, d)."""

@@ -74,7 +74,7 @@ def decide(node: NodeState) -> bool:
     consensus = _corrected(
         node, _moved(node, open_round.consensus(own_release, neighbours)), open_round.corrected
     )
-    decision = node.learner.algorithm.decide(open_round.round, consensus)
+    decision = node.learner.algorithm.decide(open_round.round, consensus, open_round.share(neighbours))
     average = averaged(node.record.average, decision)
     open_round.settled = consensus, decision, average
     releases = tuple([release for _, _, release in neighbours])

@@ -5,6 +5,8 @@ The machine and its phases (`phases`) change it: into a round, and through it.
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from nodes.learner import Learner
 from nodes.machine.events import Effect, Journal, Notice, SendHeartbeat, SlotClosed
 from nodes.machine.history import History, InEdge
@@ -93,13 +95,23 @@ class OpenRound:
 
     def consensus(self, own: Release, heard: list[Heard]) -> FloatArray:
         """Return sum_j a_ij q_j, shape (d,); the weights of sources not heard go to the own release."""
+        return mixed([*heard, (self.place.member.name, self._own_weight(heard), own)])
+
+    def share(self, heard: list[Heard]) -> float:
+        """Return the sum of squares of the consensus's weights."""
+        own_weight = self._own_weight(heard)
+        weights = [(source, weight) for source, weight, _ in heard]
+        weights.append((self.place.member.name, own_weight))
+        return float(mixed([(source, weight, np.array(weight)) for source, weight in weights]))
+
+    def _own_weight(self, heard: list[Heard]) -> float:
         place = self.place
-        weight_of_own = place.own_weight
+        own_weight = place.own_weight
         if len(heard) < len(place.row):
             present = {source for source, _, _ in heard}
             for source, weight in place.row:
-                weight_of_own += 0.0 if source.name in present else weight
-        return mixed([*heard, (place.member.name, weight_of_own, own)])
+                own_weight += 0.0 if source.name in present else weight
+        return own_weight
 
     def average(self, heard: list[Heard]) -> FloatArray:
         """Return the equal-weight average of the releases heard (a listener's consensus), shape (d,)."""

@@ -268,9 +268,9 @@ class RepeatedSteps:
         self.slots: dict[object, BeforeStep] = {}
         self.secrets: dict[object, Secret | None] = {}
 
-    def decide(self, name: str, round: int, consensus: FloatArray) -> FloatArray:
-        """Return the decision for a consensus."""
-        return self._learners[name].algorithm.decide(round, Consensus(consensus))
+    def decide(self, name: str, round: int, consensus: FloatArray, share: float) -> FloatArray:
+        """Return the decision for a consensus; `share`: the sum of squares of its weights."""
+        return self._learners[name].algorithm.decide(round, Consensus(consensus), share)
 
     def contain(self, name: str, values: FloatArray) -> FloatArray:
         """Return the values projected onto the set of releases."""

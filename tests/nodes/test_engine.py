@@ -300,7 +300,8 @@ def test_every_row_has_the_bits_of_one_node_alone(graph, dimension):
     weights = graphs[graph]()
     values = generator("mixing", dimension).normal(size=(len(names), dimension))
     values[:, ::3] = -0.0
-    found = Mixing(weights)(values)
+    mixing = Mixing(weights)
+    found, shares = mixing(values), mixing.shares
     for i, name in enumerate(names):
         row = [
             (names[j], weight, values[j])
@@ -312,4 +313,7 @@ def test_every_row_has_the_bits_of_one_node_alone(graph, dimension):
         rest = 0.0
         for _, weight, _ in row:
             rest += weight
-        assert found[i].tobytes() == mixed([*row, (name, max(0.0, 1.0 - rest), values[i])]).tobytes()
+        own_weight = max(0.0, 1.0 - rest)
+        assert found[i].tobytes() == mixed([*row, (name, own_weight, values[i])]).tobytes()
+        squares = [(source, weight, np.array(weight)) for source, weight, _ in row]
+        assert shares[i] == mixed([*squares, (name, own_weight, np.array(own_weight))])

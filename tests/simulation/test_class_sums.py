@@ -116,6 +116,22 @@ def test_releases_have_a_length_and_a_bound_of_their_own(form, tmp_path):
     mesh.close()
 
 
+def test_a_ridge_knows_how_many_nodes_were_mixed(tmp_path):
+    """On a ring of four a third of each of three: the noise is less by the root of three."""
+    file = loaded(tmp_path, tree_of(tmp_path, MOMENTS))
+    algorithm = file.resolved.algorithm
+    local = LocalRun(mesh_parts(file))
+    local.mesh.run()
+    local.mesh.close()
+    decisions, nodes = local.recorder.decisions(), local.recorder.nodes
+    released = {name: nodes[name].records[4].release for name in NODES}  # made in round 5, for round 6
+    mean = sum(released[name] for name in "dab") / 3
+    deviation = algorithm.deviations(5)
+    for share, is_it in ((1 / 3, True), (1.0, False)):
+        decision = algorithm.decide_by(mean, np.array(deviation * math.sqrt(share)))
+        assert np.allclose(decision, decisions[5, 0], rtol=1e-6) is is_it
+
+
 def test_decisions_are_of_the_features_and_rank_the_records(tmp_path):
     form = MOMENTS | {"privacy": {"mechanism": "none", "norm": "l2"}}
     local = LocalRun(mesh_parts(loaded(tmp_path, tree_of(tmp_path, form))))

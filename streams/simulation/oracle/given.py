@@ -121,8 +121,8 @@ class RepeatedStep(NamedTuple):
 class Repeated(Protocol):
     """Steps of a node's learner, made again on the values that the oracle gives."""
 
-    def decide(self, name: str, round: int, consensus: FloatArray) -> FloatArray:
-        """Return the decision for a consensus."""
+    def decide(self, name: str, round: int, consensus: FloatArray, share: float) -> FloatArray:
+        """Return the decision for a consensus; `share`: the sum of squares of its weights."""
 
     def contain(self, name: str, values: FloatArray) -> FloatArray:
         """Return the values projected onto the set of releases."""

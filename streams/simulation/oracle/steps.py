@@ -203,7 +203,9 @@ class Steps:
         late = self._late(process, record, place)
         self._check_corrections(process, record)
         consensus = self._consensus(process, plan, mixed, late)
-        self._check_step(process, record, decision, consensus)
+        squares = [(source, weight, np.array(weight)) for source, weight, _ in terms]
+        share = float(summed([*squares, (name, own_weight, np.array(own_weight))]))
+        self._check_step(process, record, decision, consensus, share)
         self.mixed.setdefault(record.stepped, {})[name] = mixed
         for round, added in late:
             self._history.reached.add(Reached.LATE)
@@ -425,11 +427,16 @@ class Steps:
     # ------------------------------------------------------------------------------------------- steps
 
     def _check_step(
-        self, process: WatchedProcess, record: Durable, decision: HandedDecision, consensus: FloatArray
+        self,
+        process: WatchedProcess,
+        record: Durable,
+        decision: HandedDecision,
+        consensus: FloatArray,
+        share: float,
     ) -> None:
         """Repeat the step with the noise that was drawn."""
         name, round, repeated = process.name, record.stepped, self._repeated
-        point = repeated.decide(name, round, consensus)
+        point = repeated.decide(name, round, consensus, share)
         if point.tobytes() != decision.point.tobytes():
             raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
         if process.slot is None or process.slot.round != round:

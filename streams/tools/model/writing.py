@@ -407,7 +407,8 @@ def public_model(file: MeshFile) -> Model:
 
 
 def _decided(algorithm: Algorithm, round: int, total: _Sum) -> Decision:
-    return algorithm.decide(round, Consensus(algorithm.contain(total.total / total.members)))
+    mean = Consensus(algorithm.contain(total.total / total.members))
+    return algorithm.decide(round, mean, 1 / total.members)
 
 
 def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
