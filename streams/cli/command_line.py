@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 if TYPE_CHECKING:
-    from streams.mesh.settings.brokers import BrokerSettings
+    from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 
 # The commands by name, each loaded when it is called, as loading may take a second.
 
@@ -269,7 +269,30 @@ SeedOption = Annotated[
 ]
 
 
-# Names a broker in options, for commands that need no mesh file.
+ServersOption = Annotated[
+    str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker, without users.")
+]
+BrokerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--broker", metavar="FILE", help="A YAML file of the broker's keys, as under brokers in a mesh file."
+    ),
+]
+MessageColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
+]
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        metavar="URL|FILE",
+        help="Messages are Avro by this schema registry: its address, or a YAML file of its keys.",
+    ),
+]
+
+
+# Names a broker, or a schema registry, in options, for commands that need no mesh file.
 
 _PORTS = 1 << 16
 
@@ -295,3 +318,16 @@ def named_broker(servers: str | None, path: Path | None) -> "BrokerSettings | No
         if not host or not port.isdecimal() or not 0 < int(port) < _PORTS:
             raise UsageError(f"--servers {servers}: must be HOST:PORT, or several with commas between them")
     return BrokerSettings(servers=servers)
+
+
+def named_registry(place: str | None) -> "RegistrySettings | None":
+    """Return the schema registry at an address, or that of a file; None for none. Raises MeshFileError."""
+    from streams.mesh.kind import FileReader  # noqa: PLC0415 # few commands need these
+    from streams.mesh.settings.brokers import RegistrySettings  # noqa: PLC0415 # as above
+    from streams.mesh.settings.files import read_yaml  # noqa: PLC0415 # as above
+
+    if place is None:
+        return None
+    if "://" in place:
+        return FileReader(os.environ).validated(RegistrySettings, {"url": place}, Path("--registry"), ())
+    return FileReader(os.environ).validated(RegistrySettings, read_yaml(Path(place)), Path(place), ())

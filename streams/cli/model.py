@@ -13,28 +13,29 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption, MeshArgument, ThresholdOption
-from streams.cli.score import (
+from streams.cli.command_line import (
     BrokerOption,
+    CodeOption,
+    MeshArgument,
     MessageColumnsOption,
     RegistryOption,
     ServersOption,
-    broker_of,
-    registry_of,
+    ThresholdOption,
+    named_broker,
+    named_registry,
 )
 from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import MeshFile, load, load_any
 from streams.mesh.kind import WrongKind, serve
 from streams.mesh.model_file import Model, VectorName
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, say_facts, scored
 from streams.terminal.text import counted, listed
 from streams.tools.model.predicting import PredictionWriter
 from streams.tools.model.predicting import predict as predictions_of
 from streams.tools.model.writing import journal_model, model_paths, public_model, write_model
-from streams.tools.score.ranges import TopicRange, edge, predict_range
-from streams.tools.score.score import Scoring
 
 # `mirrormesh model`: writes what a mesh has learnt to a file.
 
@@ -194,11 +195,10 @@ def predict(
         records = records or "-"
         predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
     else:
-        records, names = topic, None if columns is None else tuple(columns.split(","))
-        scoring = Scoring(model, trusted, None, None, threshold, names, registry_of(registry))
-        edges = edge("--from", since), edge("--to", until)
-        messages = TopicRange(broker_of(servers, broker, trusted), topic, *edges)
-        predicted = _of_topic(scoring, messages, vector, id_column)
+        records = topic
+        named = named_broker(servers, broker), named_registry(registry)
+        options = vector, None if columns is None else tuple(columns.split(",")), threshold, id_column
+        predicted = _of_topic(model, topic, trusted, named, (since, until), options)
     text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
     if output is None:
         sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
@@ -221,9 +221,22 @@ def _check_place(records: str | None, topic: str | None, of_topic: Mapping[str, 
 
 
 def _of_topic(
-    scoring: Scoring, messages: TopicRange, vector: VectorName, id_column: str | None
+    model: Path,
+    topic: str,
+    trusted: tuple[MeshFile, str] | None,
+    named: tuple[BrokerSettings | None, RegistrySettings | None],
+    edges: tuple[str | None, str | None],
+    options: tuple[VectorName, tuple[str, ...] | None, float | None, str | None],
 ) -> PredictionWriter:
+    """Predict a range of a topic, between `edges`, on the broker that is `named`, or the node's own."""
+    from streams.tools.score.ranges import TopicRange, edge, predict_range  # noqa: PLC0415 # files need none
+    from streams.tools.score.score import Scoring, broker_of  # noqa: PLC0415 # as above
+
+    (broker, registry), (vector, columns, threshold, id_column) = named, options
+    scoring = Scoring(model, trusted, None, None, threshold, columns, registry)
+    since, until = edge("--from", edges[0]), edge("--to", edges[1])
     try:
+        messages = TopicRange(broker_of(broker, trusted), topic, since, until)
         return predict_range(scoring, messages, vector, id_column)
     except BusError as error:
         typer.echo(str(error), err=True)

@@ -1,6 +1,5 @@
 """`mirrormesh score`: scores the messages of a topic, each once, while they come."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +8,22 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.errors import given_by
-from streams.cli.command_line import CodeOption, ThresholdOption, named_broker
+from streams.cli.command_line import (
+    BrokerOption,
+    CodeOption,
+    MessageColumnsOption,
+    RegistryOption,
+    ServersOption,
+    ThresholdOption,
+    named_broker,
+    named_registry,
+)
 from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile, load
-from streams.mesh.kind import FileReader, WrongKind
+from streams.mesh.file import load
+from streams.mesh.kind import WrongKind
 from streams.mesh.model_file import VectorName
-from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
-from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.parties import score_user
 from streams.metrics.endpoint import NotServed
 from streams.runtime.process import Stop
@@ -25,33 +31,10 @@ from streams.terminal.report import say
 from streams.terminal.text import counted
 from streams.tools.score.figures import ScoreCounts
 from streams.tools.score.processor import Route
-from streams.tools.score.score import Scoring, group_of
+from streams.tools.score.score import Scoring, broker_of, group_of
 from streams.tools.score.score import score as score_topic
 
 _FAULTS = 6
-
-
-ServersOption = Annotated[
-    str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker, without users.")
-]
-BrokerOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--broker", metavar="FILE", help="A YAML file of the broker's keys, as under brokers in a mesh file."
-    ),
-]
-MessageColumnsOption = Annotated[
-    str | None,
-    typer.Option("--columns", metavar="A,B,C", help="Messages are CSV lines with these columns."),
-]
-RegistryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        metavar="URL|FILE",
-        help="Messages are Avro by this schema registry: its address, or a YAML file of its keys.",
-    ),
-]
 
 
 def score(
@@ -155,10 +138,10 @@ def score(
     endpoint = address("--private-metrics", private_metrics)
     if endpoint is None and settings is not None:
         endpoint = settings.private_endpoint
-    scoring = Scoring(model, trusted, vector, run, threshold, names, registry_of(registry))
+    scoring = Scoring(model, trusted, vector, run, threshold, names, named_registry(registry))
     default_group = group_of(scoring, source)
     route = Route(
-        broker_of(servers, broker, trusted),
+        broker_of(named_broker(servers, broker), trusted),
         source,
         output,
         group or default_group,
@@ -175,26 +158,6 @@ def score(
             raise typer.Exit(1) from None
     say(console, _summary(route, counts))
     raise typer.Exit(stop.exit_code)
-
-
-def broker_of(servers: str | None, path: Path | None, trusted: tuple[MeshFile, str] | None) -> BrokerSettings:
-    """Return the broker that options name, or that of a node's data. Raises UsageError, MeshFileError."""
-    broker = named_broker(servers, path)
-    if broker is not None:
-        return broker
-    if trusted is not None:
-        file, node = trusted
-        return file.brokers(node).data
-    raise UsageError("--servers or --broker: must be given with --model, as a model names no broker")
-
-
-def registry_of(place: str | None) -> RegistrySettings | None:
-    """Return the registry at an address, or that of a file."""
-    if place is None:
-        return None
-    if "://" in place:
-        return FileReader(os.environ).validated(RegistrySettings, {"url": place}, Path("--registry"), ())
-    return FileReader(os.environ).validated(RegistrySettings, read_yaml(Path(place)), Path(place), ())
 
 
 def _summary(route: Route, counts: ScoreCounts) -> str:

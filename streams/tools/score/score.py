@@ -108,6 +108,16 @@ def _fetcher(reading: "MessageReading") -> SchemaFetcher | None:
     return SchemaFetcher(source, SchemaRegistry(source.registry), schemas)
 
 
+def broker_of(named: BrokerSettings | None, node: tuple[MeshFile, str] | None) -> BrokerSettings:
+    """Return the broker that options name, or that of a node's data. Raises UsageError, MeshFileError."""
+    if named is not None:
+        return named
+    if node is None:
+        raise UsageError("--servers or --broker: must be given with --model, as a model names no broker")
+    file, name = node
+    return file.brokers(name).data
+
+
 def group_of(scoring: Scoring, topic: str) -> str:
     """Return the consumer group: `score.<mesh>.<node>.<input>`; of a model file `score.<mesh>.<input>`.
 
