@@ -196,9 +196,9 @@ def predict(
         predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
     else:
         records = topic
-        named = named_broker(servers, broker), named_registry(registry)
+        places = named_broker(servers, broker), named_registry(registry)
         options = vector, None if columns is None else tuple(columns.split(",")), threshold, id_column
-        predicted = _of_topic(model, topic, trusted, named, (since, until), options)
+        predicted = _of_topic(model, topic, trusted, places, (since, until), options)
     text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
     if output is None:
         sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
