@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -121,6 +121,8 @@ class CsvFields:
             texts = text.split("\n")
             if len(texts) != len(values):
                 texts = [value.decode() for value in values]
+            elif (plain := self._plain(text, texts)) is not None:
+                return {name: plain[k :: len(self._columns)] for k, name in self._places(names)}
         else:
             texts = [value.decode(self._encoding) for value in values]
         # Each row is of one text or more. So if there are as many rows, none is of two whose quotes would
@@ -128,8 +130,26 @@ class CsvFields:
         columns = list(zip(*csv.reader(texts, **self._options), strict=True))
         if len(columns) != len(self._columns) or len(columns[0]) != len(values):
             return None
-        by_name = dict(zip(self._columns, columns, strict=True))
-        return {name: by_name[name] for name in names if name in by_name}
+        return {name: columns[k] for k, name in self._places(names)}
+
+    def _places(self, names: Sequence[str]) -> list[tuple[int, str]]:
+        """Return those of the names that are columns, each with its place: of two columns the last."""
+        places = {name: k for k, name in enumerate(self._columns)}
+        return [(places[name], name) for name in names if name in places]
+
+    def _plain(self, text: str, texts: Sequence[str]) -> list[str] | None:
+        """Return the values of all lines, one after the other; None if a line needs a reader of CSV.
+
+        It needs none if it has no quotes and as many delimiters as it should have.
+        """
+        delimiter, quote = self._options["delimiter"], self._options["quotechar"]
+        if len(self._columns) == 1 or len(text) > csv.field_size_limit():
+            return None
+        if "\r" in text or (quote and quote in text):
+            return None
+        if set(map(methodcaller("count", delimiter), texts)) != {len(self._columns) - 1}:
+            return None
+        return text.replace("\n", delimiter).split(delimiter)
 
 
 def columns_of(objects: Sequence[Mapping[str, object]], names: Sequence[str]) -> Columns | None:
@@ -288,13 +308,15 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         columns = self._fields.columns(values, (*names, self._label_column))
         if columns is None:
             return None
-        features, end = np.ones((len(values), self.dimension)), 0  # the last may be the intercept
+        features, end = np.empty((len(values), self.dimension)), 0
         for name, features_of in self._blocks:
             column = features_of(columns[name])
             if column is None:
                 return None
             end += column.shape[1]
             features[:, end - column.shape[1] : end] = column
+        if self._tail:
+            features[:, end:] = self._tail
         if self._outside:
             features[:, :-1] = bounded_rows(features[:, :-1], self._norm)
             features[:, -1] = HEIGHT

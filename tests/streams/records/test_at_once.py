@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.mesh.file import load
+from streams.mesh.settings.node import DialectSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.observed import observed
@@ -285,6 +286,28 @@ def test_lines_that_make_up_for_each_other():
     first, second = usual.replace("word", '"wo|rd"').split("|")
     lines = [*USUAL_LINES[:6], f"{usual}\n{usual}".encode(), first.encode(), second.encode()]
     assert not same(lines, of_csv)
+
+
+def test_a_value_more_in_one_line_and_one_less_in_another_are_two_odd_lines():
+    of_csv = readers(LABELS["number"])[1]
+    more, less = USUAL_LINES[0] + b",4", USUAL_LINES[1].rpartition(b",")[0]
+    assert not same([*USUAL_LINES[:7], more, less], of_csv)
+    assert not same([*USUAL_LINES[:7], less, more], of_csv)
+
+
+@pytest.mark.parametrize(
+    "dialect", [{"delimiter": ";"}, {"delimiter": "\t", "quote": "none"}, {"quote": "'"}]
+)
+@pytest.mark.parametrize("mark", ["", "\r", "\0", '"', "'", '"wo"rd', "'wo'rd"])
+def test_lines_of_a_dialect_with_a_mark_in_a_word(dialect, mark):
+    schema = SchemaSettings.model_validate({"features": FEATURES, "label": LABELS["number"]})
+    settings = DialectSettings.model_validate(dialect)
+    read = SchemaDecoder(schema, CsvFields(COLUMNS, settings))
+    usual = [line.decode().replace(",", settings.delimiter) for line in USUAL_LINES]
+    for word in (f"wo{mark}rd", f"{mark}word", f"word{mark}", f"{mark}word{mark}"):
+        at_once = same([line.replace("word", word).encode() for line in usual], read)
+        assert at_once or mark
+    same([line.encode() for line in usual[:8]] + [usual[8].replace("word", f"wo{mark}rd").encode()], read)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_category():
