@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
+# Tests on a broker wait for processes, disks and each other: one worker more than cores uses what they leave.
+SLOW_WORKERS = $(if $(filter auto,$(WORKERS)),$(shell $(BIN)/python -c \
+  'import os; print(1 + len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))'),$(WORKERS))
 
 IMAGE ?= mirrormesh
 MESH ?= tests/simulation/mesh.yaml
@@ -30,10 +33,10 @@ test: .venv/installed   ## all tests but the slow ones
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'not slow'
 
 test-slow: .venv/installed   ## the slow ones: whole meshes on a real Kafka, killed and cut off
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'slow and not image'
+	@$(BIN)/pytest --numprocesses $(SLOW_WORKERS) --dist worksteal -m 'slow and not image'
 
 test-kafka: .venv/installed  ## those on a real Kafka; KAFKA=4.1.0 takes that version
-	@MIRRORMESH_KAFKA=$(KAFKA) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'kafka and not image'
+	@MIRRORMESH_KAFKA=$(KAFKA) $(BIN)/pytest --numprocesses $(SLOW_WORKERS) --dist worksteal -m 'kafka and not image'
 
 test-image: .venv/installed   ## build the image, run it, and run all of deploy/compose.yaml from it; as root
 	@$(BIN)/pytest -m image

@@ -44,7 +44,7 @@ def print_rounds(runs: Runs, dimension: int) -> None:
     listed = ", ".join(f"{ratio:.2f}" for ratio in ratios(turns, "mirrormesh", "floor"))
     print(f"  they take {runs.sizes.turns} turns; ratios of p50s in a turn, their median; / floor: {listed}")
     print("  us: a round and process; no core: its threads were ready, and all cores taken")
-    print_parts(turns[-1].path, rings["mirrormesh"], rings["floor"])
+    print_parts(turns[-1].path, rings["mirrormesh"], rings["floor"], runs.sizes.alone)
 
 
 def ratios(turns: list[Turn], name: str, other: str) -> list[float]:
@@ -57,13 +57,13 @@ def took_by_broker(ring: Seen) -> str:
     return f"{ring.microseconds(of='broker'):11,.0f}{ring.microseconds(COMPILING, of='broker'):11,.0f}"
 
 
-def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:
+def print_parts(path: Path, nodes: Seen, floor: Seen, count: int) -> None:
     """Print where a node's round goes beside the floor's: measured alone, and by its threads."""
     journal = next((path.parent / "state").glob("*-0.journal"))
     for pause, how in ((0.0, "in a loop"), (APART, f"{1e3 * APART:g} ms apart")):
-        taken, cpu = commits(journal, 500, pause)
+        taken, cpu = commits(journal, count, pause)
         p50, p99 = 1e3 * np.percentile(taken, [50, 99])
-        decoding, learning = (1e6 * part for part in lessons(path, 500, pause))
+        decoding, learning = (1e6 * part for part in lessons(path, count, pause))
         print(
             f"  alone, {how}: a commit {p50:.2f} ms p50, {p99:.2f} p99, {1e6 * cpu:.0f} us of CPU; "
             f"CPU us of decoding {decoding:.0f}, of a lesson with its exact noise {learning:.0f}"

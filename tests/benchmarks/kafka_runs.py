@@ -36,7 +36,8 @@ class Sizes:
     """How much is measured. `prefetch`: records that a node has read ahead by the time it learns.
 
     `turns`: times that mesh, floor and the rest take turns, with `rounds` each; `unmeasured`: turns before
-    them, so that the broker's Java has translated its code. `dimensions`: those without a backlog.
+    them, so that the broker's Java has translated its code. `dimensions`: those without a backlog. `alone`:
+    times that a commit, and a lesson, is measured alone.
     """
 
     dimensions: tuple[int, ...]
@@ -47,12 +48,15 @@ class Sizes:
     prefetch: int
     backlog: int
     restarts: int
+    alone: int = 500
 
 
 FULL = Sizes(
     (2, 100), rounds=300, warm_up=100, turns=3, unmeasured=1, prefetch=250, backlog=100_000, restarts=5
 )
-QUICK = Sizes((2,), rounds=30, warm_up=5, turns=1, unmeasured=0, prefetch=25, backlog=8_000, restarts=1)
+QUICK = Sizes(
+    (2,), rounds=30, warm_up=5, turns=1, unmeasured=0, prefetch=25, backlog=8_000, restarts=1, alone=20
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-WAITING, SIZE = 100_000, 100
+WAITING, SIZE = 100_000, 500
 PORTION = WAITING // 20
 """Records that the other node has at once: between two of them the memory is looked at."""
 FULL, LITTLE = 0.9 * WAITING, 0.1 * WAITING

@@ -10,11 +10,9 @@ from nodes.machine.slots import CountSlots
 from streams.bus.provision import Admin
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.tools.broker.broker import stop
 from streams.tools.broker.folder import certify
 from tests.support.brokers.certificates import Authority, encrypted
 from tests.support.brokers.data_streams import DataTopic, live_stream
-from tests.support.brokers.development import started
 from tests.support.brokers.topics import PATIENCE, bus_of, fresh_topics
 from tests.support.meshes.on_broker import small_mesh_file
 from tests.support.processes.forked import Forked
@@ -26,31 +24,27 @@ WAYS = ["sasl", "sasl-256", "sasl-tls", "sasl-tls-256", "plain", "tls", "tls-enc
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory):
+def ways(tmp_path_factory, secure_broker):
     """The settings of each way to be `admin` on one broker."""
-    folder = tmp_path_factory.mktemp("broker")
-    try:
-        broker = started(folder / "secure", secure=True)
-        pair, ca = certify(broker.folder, "admin", folder / "admin")
-        sasl = {"servers": broker.address, "username": "admin", "password_file": str(broker.password_file)}
-        sasl_tls = sasl | {"servers": broker.sasl_tls, "ca": str(ca)}
-        own = {"certificate": str(pair.certificate), "key": str(pair.key)}
-        tls = {"servers": broker.tls, "ca": str(ca)} | own
-        closed = {"key": str(encrypted(pair.key, KEY_PASSWORD)), "key_password": KEY_PASSWORD}
-        elsewhere = broker.tls.replace("127.0.0.1", "127.1")  # a name that its certificate does not have
-        yield {
-            "sasl": sasl,
-            "sasl-256": sasl | {"mechanism": "scram-sha-256"},
-            "sasl-tls": sasl_tls,
-            "sasl-tls-256": sasl_tls | {"mechanism": "scram-sha-256"},
-            "plain": sasl_tls | {"mechanism": "plain"},
-            "tls": tls,
-            "tls-encrypted-key": tls | closed,
-            "any host name": tls | {"servers": elsewhere, "verify_host_name": False},
-            "elsewhere": tls | {"servers": elsewhere},
-        }
-    finally:
-        stop(folder / "secure")
+    broker = secure_broker
+    pair, ca = certify(broker.folder, "admin", tmp_path_factory.mktemp("admin"))
+    sasl = {"servers": broker.address, "username": "admin", "password_file": str(broker.password_file)}
+    sasl_tls = sasl | {"servers": broker.sasl_tls, "ca": str(ca)}
+    own = {"certificate": str(pair.certificate), "key": str(pair.key)}
+    tls = {"servers": broker.tls, "ca": str(ca)} | own
+    closed = {"key": str(encrypted(pair.key, KEY_PASSWORD)), "key_password": KEY_PASSWORD}
+    elsewhere = broker.tls.replace("127.0.0.1", "127.1")  # a name that its certificate does not have
+    return {
+        "sasl": sasl,
+        "sasl-256": sasl | {"mechanism": "scram-sha-256"},
+        "sasl-tls": sasl_tls,
+        "sasl-tls-256": sasl_tls | {"mechanism": "scram-sha-256"},
+        "plain": sasl_tls | {"mechanism": "plain"},
+        "tls": tls,
+        "tls-encrypted-key": tls | closed,
+        "any host name": tls | {"servers": elsewhere, "verify_host_name": False},
+        "elsewhere": tls | {"servers": elsewhere},
+    }
 
 
 @pytest.fixture

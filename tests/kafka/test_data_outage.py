@@ -2,6 +2,7 @@
 
 import os
 import signal
+import uuid
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -84,8 +85,8 @@ def test_a_backlog_makes_lag_and_no_memory(broker, tmp_path):
         assert live.counts.records == records
 
 
-def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):
-    broker = new_broker(secure=True)
+def test_a_party_that_logs_in_reads_what_it_may(secure_broker, tmp_path):
+    broker, user = secure_broker, f"ann-{uuid.uuid4().hex[:8]}"
     password = broker.password_file.read_text().strip()
     topic = DataTopic(
         broker.address,
@@ -96,16 +97,16 @@ def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):
             "sasl.password": password,
         },
     )
-    add_user(topic.admin, "ann", "hers")
+    add_user(topic.admin, user, "hers")
     topic.count_up(2)
-    ann = BrokerSettings(servers=broker.address, username="ann", password=SecretStr("hers"))
+    ann = BrokerSettings(servers=broker.address, username=user, password=SecretStr("hers"))
     group = topic.topics.group("r")
     for resource, name, reason in [
         (ResourceType.TOPIC, topic.name, f"no topic {topic.name}"),
         (ResourceType.GROUP, group, str(denied(broker.address, f"group {group}", "commit offsets"))),
     ]:
         until(lambda reason=reason: refused(topic, ann, tmp_path) == reason)
-        allow(topic.admin, rule("ann", resource, name, AclOperation.READ))
+        allow(topic.admin, rule(user, resource, name, AclOperation.READ))
     until(lambda: refused(topic, ann, tmp_path) is None)
 
 
