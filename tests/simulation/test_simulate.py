@@ -49,6 +49,11 @@ def test_no_run_ends_while_a_member_that_is_cut_off_may_have_a_journal(stage, ke
     assert run(stage, 1390, keep).violation is None
 
 
+def test_a_node_may_leave_by_a_wish_that_was_taken_back_before_it_was_told_so():
+    stage = MeshStage(load(MESH.parents[2] / "deploy/meshes/tracking.yaml"))
+    assert run(stage, 8056, (12, 14, 15, 17, 19)).violation is None
+
+
 def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
     stage = MeshStage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
     outcomes = list(search(stage, range(20)))

@@ -141,7 +141,8 @@ class Oracle:
         name, valid = process.name, self.topology.valid
         if any(plan.ended for plans in valid.values() for plan in plans):
             return
-        wishes = [self._wishes.get(name), self._steps.account(process).leave_from]
+        # what its owner has taken back a moment ago it may not have been told yet
+        wishes = [process.wish, self._steps.account(process).leave_from]
         leave_from = min((round for round in wishes if round is not None), default=None)
         instance = process.begun.instance
         without = [
