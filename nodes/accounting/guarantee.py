@@ -40,6 +40,20 @@ class RunGuarantee(Protocol):
         """Return the guarantee in words."""
 
 
+class Wait(NamedTuple):
+    """How many seconds a record waits for its label, which is on that topic."""
+
+    seconds: float
+    topic: str
+
+    @property
+    def words(self) -> str:
+        """The seconds in the largest unit that they are a whole number of."""
+        sizes = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+        size, unit = next(size for size in sizes if self.seconds % size[0] == 0 or size[0] == 1)
+        return f"{self.seconds / size:,g} {unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The event-level guarantee of a node's whole stream of releases.
@@ -67,6 +81,8 @@ class Guarantee:
         The public seconds by which the time of every record is moved, with slots by time.
     keyed : tuple of str
         The columns that are made of a record's key, which is public with slots by count.
+    wait : Wait or None
+        The wait of records whose labels come later; None: each record has its own label.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -81,6 +97,7 @@ class Guarantee:
     correlated: bool = False
     shift: float = 0.0
     keyed: tuple[str, ...] = ()
+    wait: Wait | None = None
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -119,10 +136,15 @@ class Guarantee:
             )
         reals = ", proved for real arithmetic" if self.correlated else ""
         delta_text = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
+        subject, labelled = f"Each record of node {node}'s stream", ""
+        if self.wait is not None:
+            subject += " together with its labels"
+            labelled = "a label of k records is protected at k epsilon; "
+            public += f"; every record waits {self.wait.words} for its labels on {self.wait.topic}"
         return (
-            f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
+            f"{subject} is protected with epsilon = {as_text(self.epsilon)} "
             f"({strength}{reals}), for the whole stream, against {self._adversary()}; {public}; "
-            f"a fact in k records or nodes is protected at k epsilon{delta_text}."
+            f"{labelled}a fact in k records or nodes is protected at k epsilon{delta_text}."
         )
 
     def _moved(self, epsilon: Fraction) -> str:

@@ -25,11 +25,11 @@ of a later partition or an idle one, and a reader who begins anew would find ano
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from nodes.machine.journal import DataPosition
-from nodes.machine.slots import Arrival, ClosedSlot, LatePolicy, places
+from nodes.machine.slots import Arrival, ClosedSlot, LatePolicy, places, times
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ class PartitionSlots(Generic[T]):
         position = tuple(sorted(self._next.items()))
         self._fill()
         values = tuple([arrival.value for arrival in arrivals])
-        return ClosedSlot(self._round, values, position, places=places(arrivals))
+        return ClosedSlot(self._round, values, position, places=places(arrivals), times=times(arrivals))
 
     def _fill(self) -> None:
         """Take the records of all shares that are read."""
@@ -243,3 +243,80 @@ class Backlog:
         """Return how many of the records that wait in each partition a slot begins beyond."""
         waiting = {part: len(offsets) for part, offsets in self._waiting.items()}
         return shares(waiting, self._late.begin(0, sum(waiting.values())))
+
+
+# Holds records back until they are due: so long after they came, whatever they hold.
+#
+# A record of slots by count whose label comes later is learnt from `after` seconds after its timestamp,
+# Kafka's own, taken as the largest of its partition so far. Below the first offset of a partition whose
+# timestamp is at least T, and at no other offset, is the largest timestamp so far below T. The broker looks
+# that offset up by a time (`offsets_for_times`), whether timestamps are in order or not. So with T = now -
+# after it is the end of what is due, and slots by count of due records are slots by count of logs that end
+# there.
+#
+# Proof that nothing in a record decides where another lies: the slots' own proof is for any ends. These
+# ends go by timestamps and by when they are looked up, and timestamps are public with slots by count. So
+# are counts. No record's content, and no label, enters them.
+#
+# One record dated ahead by D holds back those behind it in its partition by D at most. No more than
+# `after`, as an end of the log that was known `after` ago is due too: what lay below it was there. Those
+# ends are known since the process started, and to 1/64 of `after`.
+#
+# A due record has the largest timestamp of its partition since the reading began, and until `after` from
+# there its labels count. A reader who begins anew may know less of it, where records are dated back.
+
+_LOOKS = 64
+"""The ends that are remembered in the course of `after`."""
+
+
+class DueRecords(Generic[T]):
+    """The records of one node that were read before they are due, in the order of each partition.
+
+    Records are added as they are read; `reach` tells how far they are due.
+    """
+
+    def __init__(self, after: float) -> None:
+        self._after = after
+        self._records: dict[int, deque[Arrival[T]]] = {}
+        self._largest: dict[int, float] = {}
+        self._ends: deque[tuple[float, Mapping[int, int]]] = deque()
+        self.limits: dict[int, int] = {}
+        """The offsets of each partition below which records are due; they never go back."""
+
+    def add(self, arrivals: Iterable[Arrival[T]]) -> None:
+        """Add the next records of their partitions, each with the largest timestamp so far from here on."""
+        for arrival in arrivals:
+            part = arrival.partition
+            largest = max(arrival.timestamp, self._largest.get(part, -math.inf))
+            self._largest[part] = largest
+            self._records.setdefault(part, deque()).append(arrival._replace(timestamp=largest))
+
+    def reach(self, firsts: Mapping[int, int], ends: Mapping[int, int], now: float) -> None:
+        """Take the ends of the logs at `now`, and the first offsets whose times are from now - after on."""
+        if not self._ends or now - self._ends[-1][0] >= self._after / _LOOKS:
+            self._ends.append((now, dict(ends)))
+        while len(self._ends) > 1 and self._ends[1][0] <= now - self._after:
+            self._ends.popleft()
+        moment, ends_then = self._ends[0]
+        for part, first in firsts.items():
+            end = ends_then.get(part, 0) if moment <= now - self._after else 0
+            self.limits[part] = max(first, end, self.limits.get(part, 0))
+
+    @property
+    def firsts(self) -> dict[int, int]:
+        """The offset of the first record that is held of each partition, where one is."""
+        return {part: records[0].offset for part, records in self._records.items() if records}
+
+    def due(self) -> Sequence[Arrival[T]]:
+        """Return the due records of one partition that has any, which stay until they are dropped."""
+        for part, records in sorted(self._records.items()):
+            limit = self.limits.get(part, 0)
+            due = [arrival for arrival in records if arrival.offset < limit]
+            if due:
+                return due
+        return ()
+
+    def drop(self, arrivals: Sequence[Arrival[T]]) -> None:
+        """Drop records that were taken: the first of their partition."""
+        for arrival in arrivals:
+            self._records[arrival.partition].popleft()

@@ -34,7 +34,7 @@ class ClosedSlot(NamedTuple, Generic[T]):
     """The records of one slot, where the next slot's begin, and how many were dropped (private counts).
 
     `places` are the places of the values. `read`: behind the last record that this slot or an earlier one may
-    hold; (): the position.
+    hold; (): the position. `times`: the timestamps of the values.
     """
 
     round: int
@@ -45,6 +45,7 @@ class ClosedSlot(NamedTuple, Generic[T]):
     places: tuple[Place, ...] = ()
     early: int = 0
     read: DataPosition = ()
+    times: tuple[float, ...] = ()
 
 
 class Slots(Protocol[T]):
@@ -128,7 +129,7 @@ class CountSlots(Generic[T]):
         arrivals = [self._waiting.popleft() for _ in range(self.size)]
         self._next = ((0, arrivals[-1].offset + 1),)
         values = tuple([arrival.value for arrival in arrivals])
-        return ClosedSlot(self._round, values, self._next, places=places(arrivals))
+        return ClosedSlot(self._round, values, self._next, places=places(arrivals), times=times(arrivals))
 
 
 def places(arrivals: list[Arrival[T]]) -> tuple[Place, ...]:
@@ -136,23 +137,38 @@ def places(arrivals: list[Arrival[T]]) -> tuple[Place, ...]:
     return tuple([(arrival.partition, arrival.offset) for arrival in arrivals])
 
 
+def times(arrivals: list[Arrival[T]]) -> tuple[float, ...]:
+    """Return the times of records."""
+    return tuple([arrival.timestamp for arrival in arrivals])
+
+
 # Slots by time: a record belongs to slot floor((timestamp - start)/period) + 1 only.
 #
 # Each slot holds the first h of its records by (timestamp, partition, offset), so one record more or less
 # changes its own slot alone. The caller has the clock: no record moves it.
+#
+# With a delay a record belongs to the slot of timestamp + delay. The delay is one public number, so this is
+# the same stream with all timestamps moved alike: what holds of slots without a delay holds of it.
 
 
 class TimeSlots(Generic[T]):
     """Slots of `period` seconds from `start` on, with at most `size` records.
 
     `horizon` (H, in periods) limits early records: one dated more than that after the clock is dropped. None:
-    no limit, for reading without a clock, or old records.
+    no limit, for reading without a clock, or old records. `delay`: seconds that all records wait.
     """
 
     def __init__(
-        self, size: int, start: float, period: float, grace: float, horizon: int | None = None
+        self,
+        size: int,
+        start: float,
+        period: float,
+        grace: float,
+        horizon: int | None = None,
+        delay: float = 0.0,
     ) -> None:
         self._size, self._start, self._period, self._grace = size, start, period, grace
+        self.delay = delay
         self._horizon = math.inf if horizon is None else horizon
         self._round = 0
         self._waiting: dict[int, list[Arrival[T]]] = {}  # the first `size` of each slot, in order
@@ -181,7 +197,7 @@ class TimeSlots(Generic[T]):
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
         """Keep a record for its slot; drop it if that is closed, too far ahead, or full of earlier ones."""
         self.pass_by(arrival.partition, arrival.offset)
-        number = self.round_of(arrival.timestamp)
+        number = self.round_of(arrival.timestamp + self.delay)
         if number < max(self._round, 1) or self._passed_over(number, now):
             self._late += 1
         elif arrival.timestamp > now + self._horizon * self._period:
@@ -233,6 +249,7 @@ class TimeSlots(Generic[T]):
             places(arrivals),
             early,
             tuple(sorted(self._next.items())),
+            times(arrivals),
         )
 
     def _passed_over(self, number: int, now: float) -> bool:

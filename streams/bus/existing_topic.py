@@ -17,6 +17,7 @@ A topic's settings may change, and are looked at where the broker shows them (De
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -27,8 +28,8 @@ from streams.bus.bus import BusError, Denied, UnknownTopic
 from streams.bus.connection import PATIENCE, client_settings, consumer_settings
 from streams.bus.logs import Logs
 from streams.bus.preflight import answer
+from streams.mesh.settings.base import spelt
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.mesh.settings.node import spelt
 
 
 class Judgement(NamedTuple):
@@ -40,6 +41,7 @@ class Judgement(NamedTuple):
 
 CREATE_TIME = "CreateTime"
 """The `message.timestamp.type` of a topic whose records have the times that producers write."""
+UNSEEN_AGE = "its settings cannot be seen (DescribeConfigs): see yourself that it keeps what labels need"
 UNSEEN = "its settings cannot be seen (DescribeConfigs): see yourself that nothing unread is compacted away"
 
 
@@ -79,10 +81,19 @@ def _compaction(policy: str, spared: str, lag: float | None) -> list[str]:
 
 
 class ExistingTopics:
-    """The settings of a process's existing topics, by their lags; each caution is logged once."""
+    """The settings of a process's existing topics, by their lags; each caution is logged once.
 
-    def __init__(self, broker: BrokerSettings, lags: Mapping[str, float | None], log: logging.Logger) -> None:
-        self._broker, self._lags, self._log = broker, lags, log
+    `kept`: the seconds for which topics must keep records, those of labels that come later and their records.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        lags: Mapping[str, float | None],
+        log: logging.Logger,
+        kept: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self._broker, self._lags, self._log, self._kept = broker, lags, log, kept
         self._logged: set[str] = set()
 
     def refusals(self, topics: Iterable[str]) -> list[str]:
@@ -94,10 +105,24 @@ class ExistingTopics:
                 self._caution(f"{topic}: {caution}")
         return lines
 
+    def short(self) -> list[str]:
+        """Return the lines that refuse topics which keep records for less than labels need.
+
+        Raises BusError.
+        """
+        lines = list[str]()
+        for topic, configs in topic_configs(self._broker, self._kept).items():
+            if configs is None:
+                self._caution(f"{topic}: {UNSEEN_AGE}")
+                continue
+            line = too_short(topic, configs, self._kept[topic])
+            lines += [] if line is None else [line]
+        return lines
+
     def unfit(self) -> str | None:
         """Return a line on a topic that does not fit any more; None if none is known to be so."""
         try:
-            return next(iter(self.refusals(self._lags)), None)
+            return next(iter(self.refusals(self._lags) + self.short()), None)
         except BusError:  # it is away, and is asked again
             return None
 
@@ -107,24 +132,39 @@ class ExistingTopics:
             self._log.warning("%s", line)
 
 
+def too_short(topic: str, configs: Mapping[str, str], needed: float) -> str | None:
+    """Return a line if a topic keeps its records for less than the seconds that labels need."""
+    retention, policy = configs.get("retention.ms", "-1"), configs.get("cleanup.policy", "delete")
+    if "delete" not in policy or retention == "-1" or int(retention) >= 1_000 * needed:
+        return None
+    return f"{topic} keeps {spelt(int(retention) // 1_000)} (retention.ms); labels need {spelt(needed)}"
+
+
 def judgements(broker: BrokerSettings, lags: Mapping[str, float | None]) -> dict[str, Judgement]:
     """Judge existing topics by their settings now, by their lags. Raises BusError.
 
     Where they cannot be seen that is a caution, and so it is of a topic that is not there.
     """
-    if not lags:
+    return {
+        topic: Judgement((), (UNSEEN,)) if configs is None else judged(configs, lags[topic])
+        for topic, configs in topic_configs(broker, lags).items()
+    }
+
+
+def topic_configs(broker: BrokerSettings, topics: Iterable[str]) -> dict[str, dict[str, str] | None]:
+    """Return the settings of topics as they are now; None where they cannot be seen. Raises BusError."""
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    if not resources:
         return {}
     client = AdminClient(client_settings(broker) | {"log_level": 0})
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in lags]
-    by_topic = dict[str, Judgement]()
+    by_topic = dict[str, dict[str, str] | None]()
     for resource, future in client.describe_configs(resources, request_timeout=PATIENCE).items():
         try:
             entries = answer(future, resource.name)
         except (Denied, UnknownTopic):
-            by_topic[resource.name] = Judgement((), (UNSEEN,))
+            by_topic[resource.name] = None
             continue
-        configs = {key: str(entry.value) for key, entry in entries.items()}
-        by_topic[resource.name] = judged(configs, lags[resource.name])
+        by_topic[resource.name] = {key: str(entry.value) for key, entry in entries.items()}
     return by_topic
 
 

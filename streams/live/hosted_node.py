@@ -27,6 +27,7 @@ from streams.live.start import NodeStart
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
+from streams.records.decoder import SchemaDecoder
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
 from streams.runtime.actions import Ended, ProcessWorld
@@ -182,15 +183,22 @@ class HostedNode:
                 raise UsageError(text)
             self._bounds = Bounds(self.mesh.horizon, slots.size, self._learner.ledger)
         self._registry = registry_watch(file.existing_topic(name), self._decoder, self.log)
+        settings, labels = file.later_labels(name), None
+        if settings is not None and isinstance(self._decoder, SchemaDecoder):
+            from streams.live.data.labels import LaterLabels  # noqa: PLC0415 # few nodes have any
+
+            labels = LaterLabels(settings, file.records_broker(name), self._decoder, self.log)
+        delay = 0.0 if settings is None else settings.after
         self.data = DataStream(
             file.data_topics(name),
             file.mesh.run,
-            self._made.mesh.slots,
+            partial(self._made.mesh.slots, delay),
             self._decoder,
             timeout,
             late,
             file.existing_topic(name),
             self._registry,
+            labels=labels,
         )
 
     def open(self, closing: ExitStack) -> None:
@@ -355,6 +363,7 @@ class HostedNode:
             connected=connected,
             lag=lambda: self.data.lag,
             counts=lambda: self.data.counts,
+            labels=None if self._file.later_labels(self.name) is None else lambda: self.data.label_counts,
             journal_bytes=journal_bytes,
             registry=None if self._registry is None else self._registry.is_there,
             truth=has_truth(self._decoder),

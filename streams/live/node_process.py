@@ -170,8 +170,18 @@ class NodeProcess:
         self._log = logger(self._names)
         self._private = self._private_endpoint()
         sources = [file.existing_topic(name) for name in self._names]
-        lags = {source.topic: source.lag for source in sources if source is not None}
-        self._existing = ExistingTopics(self._records, lags, self._log)
+        lags = {source.topic: self._lag(source) for source in sources if source is not None}
+        self._labels = {name: labels for name in self._names if (labels := file.later_labels(name))}
+        ages = {file.data_topics(name).records: labels.after for name, labels in self._labels.items()}
+        for labels in self._labels.values():
+            ages[labels.topic] = max(labels.window, ages.get(labels.topic, 0.0))
+        self._existing = ExistingTopics(self._records, lags, self._log, ages)
+
+    @staticmethod
+    def _lag(source: TopicSettings) -> float | None:
+        """Return the longest time that a record waits to be read: also until its labels have come."""
+        after = 0.0 if source.labels is None else source.labels.after
+        return None if source.lag is None else source.lag + after
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop, until every node has ended, or one of `BEGINS_AGAIN`: then call it again.
@@ -302,6 +312,11 @@ class NodeProcess:
             refusals = self._existing.refusals(existing)
             if refusals:
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)
+        if self._labels:
+            label_topics = tuple(dict.fromkeys(labels.topic for labels in self._labels.values()))
+            preflight(self._records, Access(label_topics, ()), {}, several=label_topics, existing=True)
+            if short := self._existing.short():
+                raise PreflightFailed(f"{self._records.servers}: {line}" for line in short)
         return outside
 
     def _assemble(

@@ -52,6 +52,9 @@ def mesh_parts(
         _check_times(file, rounds)
     nodes = {}
     for name in settings.nodes:
+        if (labels := file.later_labels(name)) is not None:
+            text = "a topic is read by up and node alone: must not be given to run records here"
+            raise file.refuse(("nodes", name, "source", "labels"), text, labels.topic)
         source = open_source(file, name, settings.seed)
         check_source(file, name)
         nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)

@@ -238,12 +238,12 @@ def check_place(settings: LossSettings, dimension: int) -> None:
         raise ValueError(f"the reference has {len(difference.reference)} numbers: must have {dimension}")
 
 
-def slots(mesh: MeshSettings) -> Slots[bytes]:
-    """Return empty slots for one node."""
+def slots(mesh: MeshSettings, delay: float = 0.0) -> Slots[bytes]:
+    """Return empty slots for one node; with slots by time its records wait `delay` seconds."""
     settings = mesh.slots
     if isinstance(settings, TimeSlotsSettings):
         horizon = None if mesh.shift else mesh.horizon  # moved records have no present to keep up with
-        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, horizon)
+        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, horizon, delay)
     return CountSlots(settings.size)
 
 

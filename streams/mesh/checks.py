@@ -1,6 +1,7 @@
 """Checks that the settings of a mesh file fit together, each being right by itself."""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
@@ -22,7 +23,7 @@ from streams.mesh.compatibility import (
 )
 from streams.mesh.errors import ABSENT, Problem, one_of, problems
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.base import Settings
+from streams.mesh.settings.base import Settings, spelt
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -32,6 +33,7 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
     TopicSettings,
 )
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from topology.scheduler import heartbeat_period
 
@@ -101,6 +103,7 @@ def own_problems(
             text = f"must be at least {least:g}, ten heartbeats"
             wrong.append(Problem(file, ("nodes", name, "liveness"), text, part.liveness))
         wrong += _late_problems(file, mesh, name, part)
+        wrong += _labels_problems(file, mesh, name, part)
         path = ("nodes", name, "source")
         if isinstance(part.source, LocalisationSettings):
             wrong += _localisation_problems(file, mesh, name)
@@ -181,6 +184,30 @@ def _late_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) 
     return []
 
 
+_MOST_AHEAD = 10_000_000
+"""Records that a node may have in memory, with slots by time, until their labels have come."""
+
+
+def _labels_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) -> list[Problem]:
+    """Return the mistakes of labels that come later."""
+    labels, slots = getattr(own.source, "labels", None), mesh.slots
+    if labels is None:
+        return []
+    path = ("nodes", node, "source", "labels")
+    if mesh.shift:
+        text = "goes with records of the present: labels are not moved as slots.shift moves records"
+        return [Problem(file, path, text)]
+    owned = {topic for name in mesh.nodes for topic in DataTopics(mesh.name, name).all}
+    if labels.topic in owned:
+        return [Problem(file, (*path, "topic"), "is a topic of the mesh: must be another one", labels.topic)]
+    if isinstance(slots, TimeSlotsSettings):
+        records = math.ceil(labels.after / slots.period) * slots.size
+        if records > _MOST_AHEAD:
+            text = f"the slots until then may hold {records:,} records in memory: must be at most"
+            return [Problem(file, (*path, "after"), f"{text} {_MOST_AHEAD:,}", spelt(labels.after))]
+    return []
+
+
 def _localisation_problems(file: str, mesh: MeshSettings, node: str) -> list[Problem]:
     wrong, loss = [], mesh.loss_of(node)
     if loss.of_a_place is None and loss.own is None:
@@ -204,6 +231,10 @@ def file_problems(
 ) -> list[Problem]:
     """Return the mistakes of a source that does not fit the shared part."""
     wrong = []
+    if isinstance(source, FileSettings) and source.labels is not None and path[0] != "nodes":
+        wrong.append(
+            Problem(file, (*path, "labels"), "goes with the source of a node: its records have labels")
+        )
     if by_time(mesh) and source.shuffle:
         text = "slots by time take records by their times, in no other order: must be false"
         wrong.append(Problem(file, (*path, "shuffle"), text, value=True))

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nodes.accounting.guarantee import Guarantee
+from nodes.accounting.guarantee import Guarantee, Wait
 from nodes.machine.slots import TimeSlots
 from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.codec.topics import DataTopics
@@ -24,6 +24,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code, OwnSource
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.keys import private_key, public_of
+from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings, TopicSettings
 from streams.mesh.settings.sparse import SparseSettings
@@ -94,6 +95,12 @@ class MeshFile(OwnParts[NodeSettings]):
         part = self.nodes.get(node)
         return part.source if part is not None and isinstance(part.source, TopicSettings) else None
 
+    def later_labels(self, node: str) -> LaterLabelsSettings | None:
+        """Return the labels of a node that come later than its records, as far as its own part is here."""
+        part = self.nodes.get(node)
+        source = None if part is None else part.source
+        return source.labels if isinstance(source, FileSettings | TopicSettings) else None
+
     def records_broker(self, node: str) -> BrokerSettings:
         """Return the broker with the node's records: its data broker, unless its source names another.
 
@@ -128,7 +135,9 @@ class MeshFile(OwnParts[NodeSettings]):
         trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
         topics = {name: source for name in self.nodes if (source := self.existing_topic(name)) is not None}
         keyed = {name: source.record.of_keys for name, source in topics.items()}
-        return Mesh(self.mesh, trusting, self.code, keyed)
+        labelled = {name: labels for name in self.nodes if (labels := self.later_labels(name)) is not None}
+        waits = {name: Wait(labels.after, labels.topic) for name, labels in labelled.items()}
+        return Mesh(self.mesh, trusting, self.code, keyed, waits)
 
     @property
     def dimension(self) -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import inf
 
-from nodes.accounting.guarantee import Guarantee, Ledger, Price
+from nodes.accounting.guarantee import Guarantee, Ledger, Price, Wait
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.algorithms import Algorithm
 from nodes.checks import as_text, in_range
@@ -193,15 +193,16 @@ class Mesh:
 
     Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
     name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. `keyed`: the
-    columns that a node makes of records' keys. Everything here and in its nodes raises ValueError if the
-    settings, each right by itself, do not fit together. Only what has a loss runs the user's `code`, if that
-    is one of their own, or raises MeshFileError.
+    columns that a node makes of records' keys. `waits`: of nodes whose labels come later. Everything here
+    and in its nodes raises ValueError if the settings, each right by itself, do not fit together. Only
+    what has a loss runs the user's `code`, if that is one of their own, or raises MeshFileError.
     """
 
     settings: MeshSettings
     trusting: frozenset[str] = frozenset()
     code: Code = NO_CODE
     keyed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
     _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
     mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
@@ -281,9 +282,9 @@ class Mesh:
             return None
         return SlotClock(by.start, by.period, settings.horizon)
 
-    def slots(self) -> Slots[bytes]:
-        """Return empty slots for one node."""
-        return slots(self.settings)
+    def slots(self, delay: float = 0.0) -> Slots[bytes]:
+        """Return empty slots for one node; with slots by time its records wait `delay` seconds."""
+        return slots(self.settings, delay)
 
     @cached_property
     def lag(self) -> LagLimits | None:
@@ -331,7 +332,8 @@ class MeshNode:
         """The guarantee to the owner of a record of the node."""
         trusted = self.name in self.mesh.trusting
         base_guarantee = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
-        return replace(base_guarantee, keyed=self.mesh.keyed.get(self.name, ()))
+        keyed, wait = self.mesh.keyed.get(self.name, ()), self.mesh.waits.get(self.name)
+        return replace(base_guarantee, keyed=keyed, wait=wait)
 
     @cached_property
     def price(self) -> Price:

@@ -307,6 +307,14 @@ class PrivateMetric(Enum):
         "Records that entered no slot, and messages that hold no record.",
         ("reason",),
     )
+    LABELS = Metric(
+        "later_labels_total",
+        "counter",
+        "labels",
+        "Labels that come later than their records: those that came, could not be read, came too late for a "
+        "record, and ended by their age without one (unmatched).",
+        ("fate",),
+    )
     DATA_WAIT = Metric(
         "data_wait_seconds_total",
         "counter",

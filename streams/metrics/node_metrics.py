@@ -21,7 +21,7 @@ from nodes.privacy.private import Private
 from nodes.protocol import Noticed, Stepped
 from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
-from streams.metrics.private import DataCounts, PrivateFigures
+from streams.metrics.private import DataCounts, LabelCounts, PrivateFigures, show_labels
 from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures, SharedRegistry
 
 
@@ -71,6 +71,7 @@ class NodeMetrics:
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
         registry: Callable[[], bool] | None = None,
+        labels: Callable[[], Private[LabelCounts]] | None = None,
         truth: bool = False,
         ends: tuple[float, float] = (inf, inf),
         generation: int = 0,
@@ -84,6 +85,8 @@ class NodeMetrics:
         self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
         if registry is not None:
             self.private.gauge(PrivateMetric.REGISTRY, registry)
+        if labels is not None:
+            show_labels(self.private, labels)
         self._newest = generation
         self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
         self.shared.gauge(SharedMetric.PLAN_GENERATION, lambda: self._newest)

@@ -32,7 +32,8 @@ class DataCounts:
 
     `lost`: records that had left the log before they were read, at most: the broker tells their offsets
     alone, and offsets may have no record. `skipped`: those that a late policy has passed over. `tombstones`
-    and `left_out`: messages that are no record, which are not malformed.
+    and `left_out`: messages that are no record, which are not malformed. `unlabelled`: of slots by time that
+    closed empty, as labels that come later could not be read.
     """
 
     records: int = 0
@@ -45,6 +46,7 @@ class DataCounts:
     skipped: int = 0
     tombstones: int = 0
     left_out: int = 0
+    unlabelled: int = 0
 
     def leave_out(self, reason: NotARecord, messages: int) -> None:
         """Count messages that are no record."""
@@ -60,6 +62,20 @@ class DataCounts:
         self.late += slot.late
         self.overfull += slot.overfull
         self.early += slot.early
+
+
+@dataclass(slots=True)
+class LabelCounts:
+    """Counts of labels that come later, since the process started.
+
+    `came`: those that can be read, and those that take others back. `late` came after a record of theirs was
+    learnt from. `unmatched` came since then, and ended by their age without a record.
+    """
+
+    came: int = 0
+    unreadable: int = 0
+    late: int = 0
+    unmatched: int = 0
 
 
 FEW = 8
@@ -129,7 +145,16 @@ class PrivateFigures:
         registry.total(PrivateMetric.FAILED, lambda: sum(failures(learner.loss).values()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
-        for reason in ("late", "early", "overfull", "lost", "skipped", "tombstones", "left_out"):
+        for reason in (
+            "late",
+            "early",
+            "overfull",
+            "lost",
+            "skipped",
+            "tombstones",
+            "left_out",
+            "unlabelled",
+        ):
             registry.total(PrivateMetric.DROPPED, partial(_dropped, counts, reason), reason)
         registry.collected.register(_Process(registry.labels))
 
@@ -202,6 +227,17 @@ class PrivateFigures:
         if is_right is None:
             return 0, 0
         return int((is_right & observations.present).sum()), int((~is_right & observations.present).sum())
+
+
+def show_labels(registry: PrivateRegistry, counts: Callable[[], Private[LabelCounts]]) -> None:
+    """Show what came of labels that come later; `counts` is called at each scrape."""
+    for fate in ("came", "unreadable", "late", "unmatched"):
+        registry.total(PrivateMetric.LABELS, partial(_fated, counts, fate), fate)
+
+
+def _fated(counts: Callable[[], Private[LabelCounts]], fate: str) -> int:
+    labels: int = getattr(disclosed_to_owner(counts()), fate)
+    return labels
 
 
 def _dropped(counts: Callable[[], Private[DataCounts]], reason: str) -> int:

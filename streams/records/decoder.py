@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter, methodcaller
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, cast
 
@@ -37,7 +38,7 @@ from streams.records.faults import (
     label_fault,
     time_fault,
 )
-from streams.records.notation import JSON, NO_WORDS, Lookup, Notation, csv_notation, is_missing
+from streams.records.notation import JSON, NO_WORDS, Lookup, Notation, csv_notation, is_missing, joined_word
 from streams.records.record import TotalDecoder
 from streams.records.times import moments
 
@@ -244,6 +245,8 @@ _ALONE = 32
 class SchemaDecoder(TotalDecoder[FloatArray]):
     """Decodes records by one schema. Total: it returns an observation or None for any bytes.
 
+    Where labels come later a record's label is 0 here, and one without the column that joins them is bad.
+
     `columns`: the columns of CSV lines; None for JSON lines, each of which names its own. `fewest`: the
     records that are decoded at once; fewer are faster alone.
     """
@@ -259,7 +262,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         columns: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(schema.width, longest, learnt)
-        self._schema, self._fields, self.columns = schema, fields, columns
+        self.schema, self._fields, self.columns = schema, fields, columns
         self._notation = notation = fields.notation
         self._absent = absent = absent_words(schema.missing, notation)
         self._columns = [
@@ -267,6 +270,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             for name, column in schema.features.items()
         ]
         self._cells = [(column[0], cell(*column)) for column in self._columns]
+        self._joined = schema.joined
         self._label_column, self._label = schema.label.column, labelled(schema.label, notation, absent)
         self._blocks = [(column[0], block(*column)) for column in self._columns]
         self._labels = labels_block(schema.label, notation, absent)
@@ -282,7 +286,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _timestamp_of(self, name: str) -> TimestampSettings | None:
         """Return how the times in a column are read, if it is that of the records' times."""
-        timestamp = self._schema.timestamp
+        timestamp = self.schema.timestamp
         return timestamp if timestamp is not None and timestamp.column == name else None
 
     def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
@@ -305,7 +309,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def _arrays(self, values: Sequence[bytes]) -> tuple[FloatArray, FloatArray | None] | None:
         names = [name for name, _ in self._blocks]
-        columns = self._fields.columns(values, (*names, self._label_column))
+        columns = self._fields.columns(values, (*names, self._joined or self._label_column))
         if columns is None:
             return None
         features, end = np.empty((len(values), self.dimension)), 0
@@ -322,6 +326,9 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             features[:, -1] = HEIGHT
         else:
             features = bounded_rows(features, self._norm)
+        if self._joined is not None:
+            keys = map(partial(joined_word, self._notation), columns[self._joined])
+            return None if None in keys else (features, np.zeros(len(values)))
         if self._label_column not in columns:
             return features, None
         labels = self._labels(columns[self._label_column])
@@ -379,6 +386,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         """Return what the record holds in a column, as text; None if it holds no single value there."""
         return spelt((self._total(self._fields, value) or {}).get(column))
 
+    def key(self, value: bytes) -> str | None:
+        """Return the word by which a record's label is joined that comes later; None if it has none."""
+        return self._total(self._key, value)
+
     def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
         """Return what the record holds in each of the columns, as the word that is listed, if one is."""
         fields = self._total(self._fields, value) or {}
@@ -410,7 +421,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         if fields is None:
             return None, None
         column = self._label_column
-        label = self._label(fields[column]) if column in fields else None
+        if self._joined is not None:
+            label = None if joined_word(self._notation, fields.get(self._joined)) is None else 0.0
+        else:
+            label = self._label(fields[column]) if column in fields else None
         row: list[float] = []
         for name, features_of in self._cells:
             features = features_of(fields.get(name))
@@ -420,16 +434,23 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         numbers = bounded(np.array(row + self._tail), self._norm)
         return np.append(numbers, HEIGHT) if self._outside else numbers, label
 
+    def _key(self, value: bytes) -> str | None:
+        fields = self._fields(value) if self._joined is not None else None
+        return None if fields is None else joined_word(self._notation, fields.get(self._joined or ""))
+
     def _fault(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
         if fields is None:
-            return self._fields.fault(value, self._schema.columns)
+            return self._fields.fault(value, self.schema.columns)
         for column in self._columns:
             name = column[0]
             kind = feature_fault(*column, fields.get(name))
             if kind is not None:
                 return Fault(name, kind if name in fields else MISSING)
-        label, kind = self._schema.label, MISSING
+        if self._joined is not None:
+            key = joined_word(self._notation, fields.get(self._joined))
+            return Fault(self._joined, MISSING) if key is None else None
+        label, kind = self.schema.label, MISSING
         if label.column in fields:
             kind = label_fault(label, fields[label.column], self._notation, self._absent)
         return None if kind is None else Fault(label.column, kind)
@@ -437,14 +458,14 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     def _why_timeless(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
         if fields is None:
-            return self._fields.fault(value, self._schema.columns)
+            return self._fields.fault(value, self.schema.columns)
         if self._time is None:
             return Fault(None, NO_TIME)
         kind = MISSING
         if self._time in fields:
             moment = fields[self._time]
             if not self._is_absent(moment):
-                kind = time_fault(moment, self._notation, self._schema.timestamp) or ""
+                kind = time_fault(moment, self._notation, self.schema.timestamp) or ""
         return Fault(self._time, kind) if kind else None
 
     def _truth(self, value: bytes) -> FloatArray | None:

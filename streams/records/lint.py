@@ -11,16 +11,27 @@ from pathlib import Path
 
 from nodes.machine.slots import TimeSlots
 from streams.bus.bus import BusError, Denied, Unreachable
-from streams.bus.existing_topic import NoPartition, Sample, judgements, sample
+from streams.bus.existing_topic import (
+    CREATE_TIME,
+    UNSEEN_AGE,
+    NoPartition,
+    Sample,
+    judgements,
+    sample,
+    too_short,
+    topic_configs,
+)
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.registry import SchemaRegistry
-from streams.bus.rights import on_existing_topic
+from streams.bus.rights import Access, on_existing_topic
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import meant
 from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.settings.base import spelt
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.files import TakeSettings
+from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import Unit
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
@@ -199,6 +210,7 @@ def _listed(one: DataFile, decoder: SchemaDecoder | LibsvmDecoder) -> tuple[list
     listed = {name: column.categories for name, column in features.items() if column.categories and one.takes}
     words = [ListedWords(f"{place}.schema.features.{name}", listed[name]) for name in listed]
     allowed = (*(label.positive or ()), *(label.negative or ()), *(label.classes or ()))
+    allowed = () if settings.labels is not None else allowed  # records have none
     words.append(ListedWords(f"{place}.schema.label", allowed))
     return words, partial(_texts, decoder, (*listed, label.column))
 
@@ -298,7 +310,45 @@ def topic_lines(file: MeshFile, *, counted: bool = True) -> TopicLines:
             lines.wrong += file.refuse(("nodes", name, "source", "topic"), str(error), settings.topic).lines
         if broker in silent:
             lines.looked_at.append(f"{settings.topic} was not looked at: {silent[broker]}")
+    _label_topics(file, lines)
     return lines
+
+
+def _label_topics(file: MeshFile, lines: TopicLines) -> None:
+    """Add the lines on topics of labels that come later."""
+    for name in file.nodes:
+        labels, broker = file.later_labels(name), _broker(file, name)
+        if labels is not None and broker is not None:
+            try:
+                _look_at_labels(file, name, labels, broker, lines)
+            except Unreachable as error:
+                lines.looked_at.append(f"{labels.topic} was not looked at: {error}")
+
+
+def _look_at_labels(
+    file: MeshFile, name: str, labels: LaterLabelsSettings, broker: BrokerSettings, lines: TopicLines
+) -> None:
+    """Look at a topic of labels that come later. Raises Unreachable."""
+    place, topic, records = ("nodes", name, "source", "labels"), labels.topic, file.data_topics(name).records
+    try:
+        reach(broker)
+        preflight(broker, Access((topic,), ()), {}, several=(topic,), existing=True)
+        settings = topic_configs(broker, (records, topic))
+    except Unreachable:
+        raise
+    except BusError as error:
+        lines.wrong += file.refuse((*place, "topic"), "; ".join(str(error).splitlines()), topic).lines
+        return
+    for read_topic, needed in ((records, labels.after), (topic, labels.window)):
+        line = too_short(read_topic, settings[read_topic] or {}, needed)
+        lines.wrong += [] if line is None else file.refuse((*place, "after"), line, spelt(labels.after)).lines
+    by_topic = settings[topic]
+    if by_topic is None:
+        lines.odd.append(f"{'.'.join(place)}.topic: {topic}: {UNSEEN_AGE}")
+    elif by_topic.get("message.timestamp.type", CREATE_TIME) == CREATE_TIME:
+        lines.looked_at.append(f"{topic}: a label's time is what its producer writes ({CREATE_TIME})")
+    else:
+        lines.looked_at.append(f"{topic}: a label's time is when the broker took it (LogAppendTime)")
 
 
 def _broker(file: MeshFile, name: str) -> BrokerSettings | None:

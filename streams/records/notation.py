@@ -137,6 +137,18 @@ class Lookup:
         return word(value)
 
 
+def joined_word(notation: Notation, value: object) -> str | None:
+    """Return the word by which a value is joined with equal ones; None if it is empty, or no single value.
+
+    Numbers are as the notation has them: 1, 1.0 and, with a decimal comma, 1,0 are one; 007 and 7 are two.
+    """
+    if is_empty(value):
+        return None
+    if notation.marks and isinstance(value, str) and notation.number(value) is not None:
+        return word(value.translate(notation.marks).strip())
+    return word(value)
+
+
 NO_WORDS = Lookup(())
 _ABSENT = re.compile(r"\s*(?:<NA>|#?N/?A|n/a|-?na[nN]|-?Na[nN]|NAN|[Nn]ull|NULL|None)\s*")
 """Texts that stand for a missing value, as data frames, R and databases write it."""

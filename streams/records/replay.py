@@ -109,6 +109,12 @@ class ReplaySlots:
             return slots
         return PartitionSlots(slots.size, self._log | dict(self._position or ()))
 
+    def oldest(self, slot: ClosedSlot[bytes]) -> float:
+        """Return a time before which no record of a slot is: by time that of its period's begin."""
+        if isinstance(self._slots, TimeSlots):
+            return self._slots.begin(slot.round) - self._slots.delay
+        return min(slot.times, default=math.inf)
+
     def behind(self, now: float) -> bool:
         """Return whether records must wait outside until a slot is opened; `now` in seconds."""
         return self._slots.behind(now)

@@ -39,6 +39,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield from user_facts(file)
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
     yield from _waiting(mesh)
+    yield from _labels(file)
     yield from _durability(file)
     ended = ended_slots(file, rounds, now) if file.names_brokers else None
     if ended is not None:
@@ -119,6 +120,17 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
     else:
         size = "record" if slots.size == 1 else counted(slots.size, "record")
         yield "slots", f"{slots.period:g} s each, the first {size} of it; closed {slots.grace:g} s late"
+
+
+def _labels(file: MeshFile) -> Iterator[Fact]:
+    for name in file.nodes:
+        labels, wait = file.later_labels(name), file.resolved.waits.get(name)
+        if labels is not None and wait is not None:
+            yield (
+                "labels",
+                f"{name}: from {labels.topic}, by {labels.join}, up to {wait.words} after a record",
+            )
+            yield "", f"the first slot is a wait of {wait.words}, and so is all that is learnt"
 
 
 def _durability(file: MeshFile) -> Iterator[Fact]:

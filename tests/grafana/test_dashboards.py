@@ -172,6 +172,7 @@ LEFT_OUT = {
     "data_certificate_end_timestamp_seconds",
     "edges_on",
     "epsilon_left",
+    "later_labels_total",
     "pass_seconds",
     "registry_answers",
     "plans_ignored_total",

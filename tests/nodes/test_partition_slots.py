@@ -1,12 +1,13 @@
 """Slots by count from several partitions: positions and ends decide, and nothing in a record."""
 
 from fractions import Fraction
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.partition_slots import PartitionSlots, shares
+from nodes.machine.partition_slots import DueRecords, PartitionSlots, shares
 from nodes.machine.slots import Arrival
 
 PARTITIONS = st.integers(1, 4)
@@ -161,3 +162,48 @@ def test_how_often_the_ends_are_looked_up_decides_nothing():
 def test_a_record_of_a_partition_that_nobody_named_is_refused():
     with pytest.raises(KeyError):
         PartitionSlots(1, {0: 0}).add(Arrival(3, 0, 0.0, b""))
+
+
+TIMES = st.lists(st.integers(0, 60), max_size=30)
+
+
+@given(TIMES, st.integers(1, 40), st.lists(st.integers(0, 120), max_size=6))
+def test_a_record_is_due_so_long_after_the_largest_time_of_its_partition_so_far(times, after, clock):
+    undue, largest = DueRecords(after), list(accumulate(times, max))
+    undue.add([Arrival(0, 2 * k, time, k) for k, time in enumerate(times)])
+    released, end = [], 2 * len(times)
+    for now in sorted(clock):
+        later = [2 * k for k, time in enumerate(times) if time >= now - after]
+        undue.reach({0: min(later, default=end)}, {}, now)  # what the broker answers
+        due = undue.due()
+        undue.drop(due)
+        released += due
+        assert [arrival.value for arrival in released] == [
+            k for k, time in enumerate(largest) if time + after < now
+        ]
+    assert [arrival.timestamp for arrival in released] == largest[: len(released)]
+    assert undue.firsts == ({0: 2 * len(released)} if len(released) < len(times) else {})
+
+
+def test_a_record_dated_ahead_holds_back_others_for_the_wait_at_most():
+    undue = DueRecords(64.0)
+    undue.add([Arrival(0, 0, 10_000.0, "ahead"), Arrival(0, 1, 0.0, "behind it")])
+    undue.reach({0: 0}, {0: 1}, 0.0)
+    undue.reach({0: 0}, {0: 2}, 32.0)
+    assert not undue.due()
+    undue.reach({0: 0}, {0: 2}, 64.0)
+    assert [arrival.value for arrival in undue.due()] == ["ahead"]
+    undue.reach({0: 0}, {0: 2}, 96.0)
+    assert [arrival.value for arrival in undue.due()] == ["ahead", "behind it"]
+
+
+def test_partitions_are_due_each_by_its_own_times():
+    undue = DueRecords(10.0)
+    undue.add([Arrival(0, 0, 9.0, "late"), Arrival(1, 0, 1.0, "soon"), Arrival(1, 1, 1.0, "too")])
+    undue.reach({0: 0, 1: 2}, {0: 1, 1: 2}, 15.0)
+    due = undue.due()
+    assert [arrival.value for arrival in due] == ["soon", "too"]
+    undue.drop(due)
+    assert not undue.due()
+    assert undue.firsts == {0: 0}
+    assert undue.limits == {0: 0, 1: 2}

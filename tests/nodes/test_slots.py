@@ -236,3 +236,28 @@ def test_a_slot_says_where_its_records_stand():
     closed = slots.take()
     assert closed.values == ("0:10", "1:5")
     assert closed.places == ((0, 10), (1, 5))
+
+
+@given(TIMES, st.floats(0.0, 60.0), st.integers(1, 3))
+def test_a_delay_is_a_public_shift_of_all_times(timestamps, delay, size):
+    def slotted(delay, moved):
+        slots = TimeSlots(size, 100.0, 10.0, 2.0, horizon=4, delay=delay)
+        closed = []
+        for offset, timestamp in enumerate(timestamps):
+            slots.add(Arrival(0, offset, timestamp + moved, offset))
+        for round in range(1, 11):
+            slots.open(round)
+            slot = slots.take()
+            closed.append((slot.values, slot.late, slot.overfull, slot.position))
+        return closed
+
+    assert slotted(delay, 0.0) == slotted(0.0, delay)
+
+
+def test_a_delayed_record_is_early_by_its_own_time():
+    slots = TimeSlots(2, 100.0, 10.0, 2.0, horizon=4, delay=1_000.0)
+    slots.add(Arrival(0, 0, 150.0, "now"), 150.0)
+    slots.add(Arrival(0, 1, 190.1, "more than 4 periods ahead"), 150.0)
+    slots.open(106)
+    slot = slots.take()
+    assert (slot.values, slot.early, slot.times) == (("now",), 1, (150.0,))

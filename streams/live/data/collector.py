@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
+from typing import Protocol
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
@@ -32,12 +33,34 @@ REFILL = 7 / 8
 """The loop is woken for more records at this share of them; one by one would wake it every round."""
 
 
+class SlotLabels(Protocol):
+    """Labels that come later than their records."""
+
+    def ask(self, oldest: float) -> None:
+        """Ask for those of records from that time on, for a slot that is due now.
+
+        Earlier questions are void.
+        """
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what was asked for last is read."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nobody answers now."""
+
+    def fill(self, slot: ClosedSlot[bytes], observations: Observations) -> Observations:
+        """Return a slot's records with their labels."""
+
+
 class SlotCollector:
     """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
     `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `late`: what is
     done with records that wait (None: all are used). `faults` gets what each record lacks. `placed`: where a
-    message is, with slots by time (None: each is a record, at Kafka's time). `clock` is monotonic, for the
+    message is, with slots by time (None: each is a record, at Kafka's time). `labels`: those that a complete
+    slot waits for, until `labels_changed` (None: each record has its own). `clock` is monotonic, for the
     time-out; `wall` gives seconds since 1970.
     """
 
@@ -52,6 +75,7 @@ class SlotCollector:
         faults: CountFaults | None = None,
         placed: Placement | None = None,
         *,
+        labels: SlotLabels | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -60,6 +84,8 @@ class SlotCollector:
         self._clock, self._wall = clock, wall
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
+        self._labels = labels
+        self._unlabelled: tuple[OpenSlot, ClosedSlot[bytes]] | None = None  # complete, but for its labels
         self._unplaced = False
         self._faults, self._placed = faults, placed
         self._backlog = None if late is None else Backlog(late)
@@ -133,7 +159,8 @@ class SlotCollector:
     def left(self) -> float:
         """Seconds until `expire` may have to close a slot empty."""
         with self._lock:
-            return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
+            is_open = self._opened is not None or self._unlabelled is not None
+            return max(0.0, self._deadline - self._clock()) if is_open else self._timeout
 
     def over_in(self, now: float) -> float:
         """Return the seconds from `now` on until the open slot is over; infinite if records alone close it.
@@ -160,7 +187,7 @@ class SlotCollector:
     def open(self, opened: OpenSlot) -> None:
         """Open the slot, in place of one still open."""
         with self._lock:
-            self._opened = opened
+            self._opened, self._unlabelled = opened, None
             unknown = False
             if self._backlog is not None:
                 self._backlog.begin(dict(opened.position or ()))
@@ -246,12 +273,27 @@ class SlotCollector:
     def expire(self) -> None:
         """Close the open slot empty if its time-out is over."""
         with self._lock:
-            if self._opened is None or self._clock() < self._deadline:
+            request = self._opened if self._unlabelled is None else self._unlabelled[0]
+            if request is None or self._clock() < self._deadline:
                 return
-            empty = ClosedSlot[bytes](self._opened.round, (), self._opened.position or ())
-            closed = empty if self._unplaced else self._slots.take()
-            self._opened, self._unplaced = None, False
+            empty = ClosedSlot[bytes](request.round, (), request.position or ())
+            closed = empty if self._unplaced or self._unlabelled is not None else self._slots.take()
+            self._opened, self._unplaced, self._unlabelled = None, False, None
         self._hand_on(closed)
+
+    def labels_changed(self) -> None:
+        """Close a slot that waits for labels if they are read, or one by time, empty, if nobody answers."""
+        with self._lock:
+            if self._unlabelled is None or self._labels is None:
+                return
+            _, slot = self._unlabelled
+            if not self._labels.is_read:
+                if self._slots.by_count or not self._labels.is_away:
+                    return
+                self._counts.unlabelled += len(slot.values)
+                slot = slot._replace(values=(), places=(), times=())
+            self._unlabelled = None
+        self._hand_on(slot)
 
     def _count_no_records(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
         """Count the messages of a slot by count that are no record, and so no fault either."""
@@ -300,8 +342,13 @@ class SlotCollector:
     def _complete(self) -> ClosedSlot[bytes] | None:
         if self._opened is None or self._unplaced or not self._slots.ready(self._settled):
             return None
-        self._opened = None
-        return self._slots.take()
+        request, self._opened = self._opened, None
+        slot = self._slots.take()
+        if self._labels is None:
+            return slot
+        self._unlabelled = request, slot
+        self._labels.ask(self._slots.oldest(slot))
+        return None
 
     def _full(self) -> bool:
         if self._opened is not None and not self._unplaced:
@@ -347,6 +394,8 @@ class SlotCollector:
         """Hand on a closed slot, without the lock, and wake the task that waits for room."""
         if slot is not None:
             observations = observed(slot.values, self._decoder)
+            if self._labels is not None and slot.values:
+                observations = self._labels.fill(slot, observations)
             self._counts.close(slot, observations)
             self._count_no_records(slot, observations)
             self._closed(slot_closed(slot, observations, self._decoder))

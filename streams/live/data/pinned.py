@@ -7,6 +7,7 @@ private API: pyproject pins Faust's minor version, and tests/kafka/test_data_str
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -52,6 +53,10 @@ class Position(Protocol):
     def room(self) -> bool:
         """Whether more records are wanted now."""
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether a partition is not wanted while its last records wait until they are due."""
+
     def wants(self, partition: int) -> bool:
         """Return whether records of that partition are wanted now, where there is room."""
 
@@ -72,7 +77,7 @@ class Letters(Protocol):
 class PinnedThread(AIOKafkaConsumerThread):
     """The thread that reads the topics of `places`.
 
-    Others' loops may call `ends`, `recent_ends`, `read`, `count`, `follow`, `note`, `taken`.
+    Others' loops may call `ends`, `since`, `recent_ends`, `read`, `count`, `follow`, `note`, `taken`.
 
     With several topics one that has no room holds up no other; nor does a partition that is far ahead.
     """
@@ -95,6 +100,14 @@ class PinnedThread(AIOKafkaConsumerThread):
         The broker is asked, for all partitions at once. What decides where a record lies goes by these.
         """
         return cast("Offsets", await self.call_thread(self._ends, topics))
+
+    async def since(self, moments: Mapping[str, float], ends: Offsets) -> Offsets:
+        """Return the first offset of each partition whose timestamp is at least its topic's moment, by topic.
+
+        `moments`: in seconds since 1970. Where no timestamp is, that partition's end of `ends`, which were
+        looked up before: what has come since then is not passed over.
+        """
+        return cast("Offsets", await self.call_thread(self._since, moments, ends))
 
     async def recent_ends(self, topics: Collection[str], within: float) -> Offsets:
         """Return the ends, some as the last fetches told them: for what decides nothing about a record.
@@ -239,6 +252,16 @@ class PinnedThread(AIOKafkaConsumerThread):
         ends = await asyncio.wait_for(self._ensure_consumer().end_offsets(partitions), PATIENCE)
         return _by_topic(topics, ends)
 
+    async def _since(self, moments: Mapping[str, float], ends: Offsets) -> Offsets:
+        milliseconds = {of: math.floor(moments[of.topic] * 1e3) for of in self._of(moments)}
+        request = self._ensure_consumer().offsets_for_times(milliseconds)
+        answers = await asyncio.wait_for(request, PATIENCE)
+        offsets: Offsets = {topic: {} for topic in moments}
+        for of in milliseconds:
+            answer, end = answers.get(of), ends[of.topic][of.partition]
+            offsets[of.topic][of.partition] = end if answer is None else min(answer.offset, end)
+        return offsets
+
     async def _recent_ends(self, topics: Collection[str], within: float) -> Offsets:
         partitions = self._of(topics)
         ends = {of: end for of in partitions if (end := await self._fetched_end(of, within)) is not None}
@@ -318,7 +341,8 @@ class PinnedThread(AIOKafkaConsumerThread):
         that is ahead would fill the memory.
         """
         self._room.clear()
-        self._passed_over = len(self._partitions) > 1  # before the look, as `taken` may come at any moment
+        choosy = len(self._partitions) > 1 or any(place.holds_back for place in self.places.values())
+        self._passed_over = choosy  # before the look, as `taken` may come at any moment
         with_room = {of for of in active if self._wanted(of)} if self._passed_over else active
         if len(with_room) == len(active):
             self._passed_over = False

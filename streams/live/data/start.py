@@ -21,7 +21,8 @@ class Start:
 
     `over`: whether nothing more is wanted of it. `floor`: positions that may be beyond the log's end, as a
     power cut has ended the life before: records below them are passed over when they come. `partitions`:
-    those to read; None: all.
+    those to read; None: all. `undue` returns the first offset of each partition of which records wait until
+    they are due.
     """
 
     def __init__(
@@ -32,14 +33,24 @@ class Start:
         over: Callable[[], bool] = lambda: False,
         floor: DataPosition = (),
         partitions: tuple[int, ...] | None = None,
+        undue: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
+        self._undue = undue
         self._floor, self.partitions = dict(floor), partitions
         self._topic, self._given, self._collector, self._over = topic, given, collector, over
 
     @property
     def next(self) -> Mapping[int, int]:
         """The offset of each partition's next record."""
-        return self._collector.next
+        offsets = self._collector.next
+        for partition, first in ({} if self._undue is None else self._undue()).items():
+            offsets[partition] = max(first, offsets.get(partition, 0))  # there is no record in between
+        return offsets
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether records wait outside until they are due."""
+        return self._undue is not None
 
     @property
     def room(self) -> bool:
@@ -48,7 +59,8 @@ class Start:
 
     def wants(self, partition: int) -> bool:
         """Return whether records of that partition are wanted now."""
-        return self._collector.wants(partition)
+        is_undue = self._undue is not None and partition in self._undue()
+        return not is_undue and self._collector.wants(partition)
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take the logs' first offsets and ends.

@@ -6,22 +6,26 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.partition_slots import OffsetSpan
-from nodes.machine.slots import Arrival, LatePolicy, Place, Slots
+from nodes.machine.partition_slots import DueRecords, OffsetSpan
+from nodes.machine.slots import Arrival, LatePolicy, Place, Slots, TimeSlots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.registry import RegistryWatch
 from streams.live.data.start import DataFailed, Start
 from streams.mesh.settings.node import TopicSettings
-from streams.metrics.private import DataCounts
+from streams.metrics.private import DataCounts, LabelCounts
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultLetters, Letter
 from streams.records.messages import TimedMessages
 from streams.records.record import Decoder, WholeMessage
+
+if TYPE_CHECKING:
+    from streams.live.data.labels import LaterLabels
 
 
 class DataStream:
@@ -29,7 +33,8 @@ class DataStream:
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
     records that wait, with slots by count (None: all are used). `existing`: that others made the topic, and
-    which of its partitions are read. `registry`: that of the schemas that records name.
+    which of its partitions are read. `registry`: that of the schemas that records name. `labels`: those that
+    come later.
     """
 
     def __init__(
@@ -42,7 +47,15 @@ class DataStream:
         late: LatePolicy | None = None,
         existing: TopicSettings | None = None,
         registry: RegistryWatch | None = None,
+        *,
+        labels: "LaterLabels | None" = None,
     ) -> None:
+        self._labels = labels
+        self._undue: DueRecords[bytes] | None = None
+        if labels is not None and not isinstance(slots(), TimeSlots):
+            self._undue = DueRecords(labels.settings.after)
+        self._undue_firsts: Mapping[int, int] = {}  # another thread reads it, so it is replaced, not changed
+        self._undue_changed = asyncio.Event()
         self._registry, self._keys = registry, existing is not None and bool(existing.record.of_keys)
         self._partitions = None if existing is None else existing.partitions
         self.whole = existing is not None and existing.reads_whole
@@ -65,6 +78,7 @@ class DataStream:
             late,
             self._count_faults,
             placed,
+            labels=labels,
             clock=time.monotonic if registry is None else registry.clock,
         )
         self._closed: Callable[[SlotClosed], None] | None = None
@@ -77,6 +91,11 @@ class DataStream:
     def counts(self) -> Private[DataCounts]:
         """The counts of records."""
         return self._collector.counts
+
+    @property
+    def label_counts(self) -> Private[LabelCounts]:
+        """The counts of labels that come later."""
+        return Private(LabelCounts()) if self._labels is None else self._labels.counts
 
     @property
     def lag(self) -> Private[int | None]:
@@ -103,13 +122,60 @@ class DataStream:
         self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
         if self._registry is not None:
             self._registry.start()
-        return Start(self.topic, position, self._collector, lambda: self.over, self.floor, self._partitions)
+        if self._labels is not None:
+            self._labels.start(self._collector.labels_changed)
+        return Start(
+            self.topic,
+            position,
+            self._collector,
+            lambda: self.over,
+            self.floor,
+            self._partitions,
+            None if self._undue is None else lambda: self._undue_firsts,
+        )
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
         if self._registry is not None:
             await self._registry.ready(self._framed(arrivals), lambda: self.over)
             arrivals = [arrival._replace(value=self._registry.settled(arrival.value)) for arrival in arrivals]
+        if self._undue is not None:
+            self._undue.add(arrivals)
+            self._undue_firsts = self._undue.firsts
+            self._undue_changed.set()
+            return
+        await self._collect(arrivals)
+
+    async def collect_due(self, taken: Callable[[], None]) -> None:
+        """Take records as they become due, for ever; `taken` is called whenever some were."""
+        while self._undue is not None:
+            await self._undue_changed.wait()
+            self._undue_changed.clear()
+            while arrivals := self._undue.due():
+                await self._collect(arrivals)
+                self._undue.drop(arrivals)
+                self._undue_firsts = self._undue.firsts
+                taken()
+        await asyncio.Event().wait()
+
+    @property
+    def after(self) -> float | None:
+        """The seconds after their timestamps at which records are due, with slots by count; None: at once."""
+        return None if self._undue is None or self._labels is None else self._labels.settings.after
+
+    def reach(self, firsts: Mapping[int, int], ends: Mapping[int, int], now: float) -> dict[int, int]:
+        """Take the ends of the logs at `now`, and the first offsets whose times are from now - after on.
+
+        Return the ends of what is due: for slots by count they are those of the logs.
+        """
+        if self._undue is None:
+            return dict(ends)
+        self._undue.reach(firsts, ends, now)
+        self._undue_changed.set()
+        positions = self._collector.next
+        return {part: max(at, positions.get(part, 0)) for part, at in self._undue.limits.items()}
+
+    async def _collect(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         place = 0
         while place < len(arrivals) and not self.over:
             try:
@@ -191,9 +257,11 @@ class DataStream:
         self._collector.settle(moment)
 
     def sum_up(self) -> None:
-        """Send the letter that sums up what could not be read, and leave the registry alone."""
+        """Send the letter that sums up what could not be read; leave the registry and the labels alone."""
         if self._registry is not None:
             self._registry.stop()
+        if self._labels is not None:
+            self._labels.stop()
         for letter in self._faults.summary():
             self.send_letter(letter)
 

@@ -97,6 +97,7 @@ class DataStreams:
         work = (_run(app, starting), self._complete(app), self._watch(app), self._turn(app))
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*work, stopped.wait())]
         tasks += [asyncio.create_task(stream.expire()) for stream in self._streams]
+        tasks += [asyncio.create_task(stream.collect_due(partial(_taken, app))) for stream in self._streams]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -131,7 +132,7 @@ class DataStreams:
             due = [stream for stream in self._streams if stream not in awaited and stream.awaits_ends(now)]
             with patience():
                 if due:
-                    ends = await thread.ends({stream.topic for stream in due})
+                    ends = await _ends(thread, due)
                     placed = [stream for stream in due if stream.place(ends[stream.topic])]
                     awaited |= {stream: (now, ends[stream.topic]) for stream in due if stream not in placed}
                 for stream in self._streams:
@@ -174,8 +175,8 @@ class DataStreams:
             if thread is not None:
                 lags: dict[str, int | None] = dict.fromkeys(self._topics)
                 with patience():
-                    shedding = [stream for stream in self._streams if stream.sheds]
-                    ends = await thread.ends({stream.topic for stream in shedding}) if shedding else {}
+                    shedding = [s for s in self._streams if s.sheds or s.after is not None]
+                    ends = await _ends(thread, shedding) if shedding else {}
                     for stream in shedding:  # no other: a fetch's answer may decide no place
                         stream.place(ends[stream.topic])
                     ends |= await thread.recent_ends(self._topics.keys() - ends.keys(), FRESH)
@@ -269,6 +270,23 @@ def _go_on(
         stream.passed(read[stream.topic])
     for stream in [stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)]:
         stream.settle(awaited.pop(stream)[0])
+
+
+async def _ends(thread: "PinnedThread", streams: Sequence[DataStream]) -> dict[str, dict[int, int]]:
+    """Return the ends of the streams' logs, all of one look; of one that holds back, of what is due there."""
+    now, ends = time.time(), await thread.ends({stream.topic for stream in streams})
+    moments = {stream.topic: now - stream.after for stream in streams if stream.after is not None}
+    firsts = await thread.since(moments, ends) if moments else {}
+    return {
+        stream.topic: stream.reach(firsts.get(stream.topic, {}), ends[stream.topic], now)
+        for stream in streams
+    }
+
+
+def _taken(app: "PinnedApp") -> None:
+    """Have the topics fetched whose records were taken."""
+    if app.reader is not None:
+        app.reader.taken()
 
 
 async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:

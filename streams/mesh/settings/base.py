@@ -187,6 +187,41 @@ Matrix = Annotated[tuple[Vector, ...], Field(strict=False, min_length=1)]
 """A list of rows."""
 
 
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")
+"""`spends.` goes before it, and Kafka allows 249 characters."""
+
+
+def _topic(name: str) -> str:
+    if _TOPIC.fullmatch(name) is None or name in {".", ".."}:
+        raise refusal("must be the name of a topic: up to 242 letters, digits, dots, - and _")
+    return name
+
+
+TopicName = Annotated[str, AfterValidator(_topic)]
+"""The name of a topic, as Kafka allows it."""
+UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Seconds of the units of a time that is long."""
+_TIME = re.compile(r"([1-9][0-9]{0,8})([dhms])")
+
+
+def long_time(value: object) -> object:
+    """Read 7d, 36h, 90m or 45s as seconds."""
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal("must be a time with its unit, like 7d, 36h, 90m or 45s")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def spelt(seconds: float) -> str:
+    """Return a long time as a mesh file has it."""
+    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0 or size == 1)
+    return f"{seconds / size:g}{unit}"
+
+
+LongTime = Annotated[float, BeforeValidator(long_time), PlainSerializer(spelt, when_used="json")]
+"""A time in seconds, written with its unit."""
+
+
 Address = tuple[str, int]
 
 _ALLOWED = "must be a port, or address:port, with a port from 1 to 65535"

@@ -1,11 +1,10 @@
 """One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
 import codecs
-import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nodes.machine.slots import LatePolicy
 from streams.codec.topics import LONGEST_TOPIC, score_letters
@@ -14,8 +13,10 @@ from streams.mesh.settings.base import (
     Choice,
     CodeName,
     Count,
+    LongTime,
     Positive,
     Settings,
+    TopicName,
     absent,
     address_text,
     refusal,
@@ -23,6 +24,7 @@ from streams.mesh.settings.base import (
 )
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, RegistrySettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
+from streams.mesh.settings.labels import LaterLabels, joined
 from streams.mesh.settings.schema import WHOLE, FieldPath, SchemaSettings, Words
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 
@@ -123,6 +125,8 @@ class FileSettings(Settings):
     dialect: Dialect = None
     """How a CSV file spells its records. Not given: with commas, quotes around values that hold one, decimal
     points, in UTF-8, and each line is a record."""
+    labels: LaterLabels = None
+    """Labels that come later than their records. Not given: each record has its own."""
     take: TakeSettings | None = None
     """The records to take. Not given: all."""
     shuffle: bool = False
@@ -146,6 +150,7 @@ class FileSettings(Settings):
                 "goes with kind topic: a file has its columns under their names", *_from(self.record, name)
             )
         check_shuffle(self.path, shuffle=self.shuffle)
+        joined(self.record, self.labels)
         return self
 
 
@@ -181,15 +186,7 @@ def _from(schema: SchemaSettings, name: str) -> tuple[str, ...]:
     return ("schema", "label" if name == schema.label.column else "timestamp", "from")
 
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")
-"""`spends.` goes before it, and Kafka allows 249 characters."""
 _MOST_PARTITIONS = 1_000
-
-
-def _topic(name: str) -> str:
-    if _TOPIC.fullmatch(name) is None or name in {".", ".."}:
-        raise refusal("must be the name of a topic: up to 242 letters, digits, dots, - and _")
-    return name
 
 
 def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -201,29 +198,6 @@ def _partitions(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""Seconds of the units of a time that is long."""
-_TIME = re.compile(r"([1-9][0-9]{0,8})([dhms])")
-
-
-def _long_time(value: object) -> object:
-    """Read 7d, 36h, 90m or 45s as seconds."""
-    match = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise refusal("must be a time with its unit, like 7d, 36h, 90m or 45s")
-    return float(match[1]) * UNITS[match[2]]
-
-
-def spelt(seconds: float) -> str:
-    """Return a long time as a mesh file has it."""
-    unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0 or size == 1)
-    return f"{seconds / size:g}{unit}"
-
-
-LongTime = Annotated[float, BeforeValidator(_long_time), PlainSerializer(spelt, when_used="json")]
-"""A time in seconds, written with its unit."""
-TopicName = Annotated[str, AfterValidator(_topic)]
-"""The name of a topic, as Kafka allows it."""
 Conditions = Annotated[dict[FieldPath, Words], Field(min_length=1)]
 Partitions = Annotated[
     tuple[int, ...],
@@ -266,6 +240,8 @@ class TopicSettings(Settings):
     where_headers: Annotated[dict[str, Words] | None, Field(min_length=1)] = None
     """Headers of the message, each with the values that it may have, one or a list, as for `where`. Not
     given: each message holds a record."""
+    labels: LaterLabels = None
+    """Labels that come later than their records. Not given: each record has its own."""
     partitions: Partitions | None = None
     """The partitions to read. Not given: all."""
     lag: LongTime | None = None
@@ -300,6 +276,13 @@ class TopicSettings(Settings):
             if lines and (origin.path is not None or origin.key not in {None, WHOLE}):
                 text = "goes with format json: a CSV line, and its key, have no fields within fields"
                 raise refusal(text, *_from(self.record, name))
+        return self
+
+    @model_validator(mode="after")
+    def _labels_fit(self) -> Self:
+        if self.labels is not None and self.labels.topic == self.topic:
+            raise refusal("is the topic of the records: must be another one", "labels", "topic")
+        joined(self.record, self.labels)
         return self
 
     @property

@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -457,6 +458,16 @@ class SchemaSettings(Settings):
     truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
     metrics only, never learnt from. Not given: records do not say."""
+    _joined: str | None = PrivateAttr(None)
+
+    def join(self, column: str) -> None:
+        """Read that column in place of the label's: labels come later, and are joined by it."""
+        self._joined = column
+
+    @property
+    def joined(self) -> str | None:
+        """The column by which labels are joined that come later; None: records have their labels."""
+        return self._joined
 
     @model_validator(mode="after")
     def _label_apart(self) -> Self:
@@ -530,4 +541,4 @@ class SchemaSettings(Settings):
     def columns(self) -> tuple[str, ...]:
         """All columns that are read."""
         stamp = () if self.timestamp is None else (self.timestamp.column,)
-        return (*self.features, self.label.column, *stamp, *(self.truth or ()))
+        return (*self.features, self.joined or self.label.column, *stamp, *(self.truth or ()))

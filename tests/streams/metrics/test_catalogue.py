@@ -41,6 +41,7 @@ OF_AN_OWNER = {
     SharedMetric.QUERIES_REFUSED,
 }
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
+OF_SOME_SOURCES = {PrivateMetric.REGISTRY, PrivateMetric.LABELS}
 OF_SCORES = {
     PrivateMetric.SCORES,
     PrivateMetric.SCORE_LAG,
@@ -100,7 +101,7 @@ def test_processes_show_the_whole_catalogue_and_nothing_else():
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
     assert "mirrormesh_process_resident_memory_bytes" in process
     assert private == expected(
-        set(PrivateMetric) - {PrivateMetric.PASS, PrivateMetric.REGISTRY} - OF_SCORES, ["mesh", "node"]
+        set(PrivateMetric) - {PrivateMetric.PASS} - OF_SOME_SOURCES - OF_SCORES, ["mesh", "node"]
     )
     scoring = ScoreFigures(PrivateRegistry(mesh="m", node="a"), ScoreCounts())
     assert described(scoring.registry) == expected(OF_SCORES, ["mesh", "node"])

@@ -11,7 +11,7 @@ from nodes.losses.own_loss import OwnLoss
 from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
-from streams.metrics.private import MOST, DataCounts
+from streams.metrics.private import MOST, DataCounts, LabelCounts
 from streams.records.faults import NotARecord
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics, private, shown, told
@@ -68,6 +68,15 @@ def test_what_a_slot_says_is_counted_for_its_owner():
     assert [private(figures, f"{name}_total") for name in counted] == [7, 2, 1, 1]
     assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
     assert private(figures, "regret_average") == 34
+
+
+def test_the_owner_alone_sees_what_came_of_labels_that_come_later():
+    counts = LabelCounts(came=5, unreadable=2, late=3, unmatched=1)
+    figures = metrics(labels=lambda: Private(counts))
+    fates = ("came", "unreadable", "late", "unmatched")
+    assert [private(figures, "later_labels_total", fate) for fate in fates] == [5, 2, 3, 1]
+    assert "later_labels" not in str(shown(figures.shared))
+    assert "later_labels" not in str(shown(metrics().private))
 
 
 def test_the_owner_alone_sees_whether_the_schema_registry_answers():

@@ -35,7 +35,7 @@ def position_of(slot):
 class Side:
     """A collector, what it closed, and how often it made room; the clock stands until it is moved."""
 
-    def __init__(self, slots=lambda: CountSlots(2), timeout=None, late=None):
+    def __init__(self, slots=lambda: CountSlots(2), timeout=None, late=None, labels=None):
         self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
         self.faults = {}
         self.collector = SlotCollector(
@@ -46,6 +46,7 @@ class Side:
             self._make_room,
             late,
             self._count,
+            labels=labels,
             clock=lambda: self.now,
             wall=lambda: self.wall,
         )

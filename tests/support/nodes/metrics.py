@@ -25,6 +25,7 @@ def metrics(
     lag=lambda: Private(None),
     counts=lambda: Private(DataCounts()),
     registry=None,
+    labels=None,
     truth=False,
     ends=(inf, inf),
     clock=time.time,
@@ -33,7 +34,7 @@ def metrics(
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    asked |= {"registry": registry}
+    asked |= {"registry": registry, "labels": labels}
     return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock, steady=steady)
 
 

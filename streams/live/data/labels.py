@@ -1,0 +1,272 @@
+"""The labels of a node that come later: read from their topic into a table, where each slot's records look.
+
+A slot that is due asks for labels. They are read up to the ends of their log as looked up after that, and
+then the slot gets them and is handed on. The topic is the store: nothing is kept at a stop, and at a start,
+or where a slot needs older labels than are read, it is read again from the time that is needed.
+
+While the broker is away no slot gets labels. How long a slot waits goes by how many labels there are, and not
+by which records it has: it asks whether it has any or none.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from nodes.machine.slots import ClosedSlot
+from nodes.privacy.private import Private
+from nodes.values import Observations
+from streams.bus.connection import PATIENCE, consumer_settings
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.labels import LaterLabelsSettings
+from streams.metrics.private import LabelCounts
+from streams.records.decoder import SchemaDecoder
+from streams.records.later_labels import KeyHash, LabelMessages, LabelTable, Wanted
+
+EVERY = 1.0
+"""Seconds between attempts while the broker is away."""
+_TOGETHER, _LOOK = 1_000, 0.02
+"""Messages of one call of the client, and seconds that it waits for them."""
+_GROWN = 60.0
+"""Seconds between looks at whether the topic has got further partitions."""
+_MARGIN = 1 / 16
+"""The share of a label's life by which more is read than a slot needs, so that the next ones need no more."""
+
+
+class Question(NamedTuple):
+    """A slot's question: its number, and the time in seconds before which it needs no label."""
+
+    number: int
+    since: float
+
+
+class LaterLabels:
+    """Reads the labels of one node in a thread of its own.
+
+    `changed` is called in that thread when a question is answered, or cannot be as the broker is away. It may
+    then call `fill`; nobody else may.
+    """
+
+    def __init__(
+        self,
+        settings: LaterLabelsSettings,
+        broker: BrokerSettings,
+        decoder: SchemaDecoder,
+        log: logging.Logger,
+    ) -> None:
+        self.settings = settings
+        self._broker, self._decoder, self._log = broker, decoder, log
+        self._messages = LabelMessages(settings, decoder.schema)
+        self._hash = KeyHash()
+        self._changed: Callable[[], None] = lambda: None
+        self._question, self._answered, self._looked = Question(0, float("inf")), 0, 0
+        self._answers, self._stopped, self._started = True, False, time.time()
+        self._lock = Lock()
+        self._table, self._learnt = LabelTable(), LabelTable()
+        self._since = float("inf")  # from when on the table has labels
+        self._next: dict[int, int] = {}
+        self._counted: dict[int, int] = {}
+        self._ends: Mapping[int, int] = {}
+        self._heard = self._listed = 0.0
+        self._counts = LabelCounts()
+
+    @property
+    def counts(self) -> Private[LabelCounts]:
+        """The counts since the process started."""
+        return Private(self._counts)
+
+    def start(self, changed: Callable[[], None]) -> None:
+        """Begin to read, from what the first slots need if they are on time."""
+        self._changed = changed
+        now = time.time()
+        self._question = self._question._replace(since=now - self.settings.window)
+        Thread(target=self._work, name="later-labels", daemon=True).start()
+
+    def stop(self) -> None:
+        """Read no more. A request under way is not waited for."""
+        self._stopped = True
+
+    def ask(self, oldest: float) -> None:
+        """Ask, for a slot that is due now, for the labels of records from that time on.
+
+        Earlier questions are void.
+        """
+        with self._lock:
+            self._question = Question(self._question.number + 1, oldest - self.settings.before)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what was asked for last is read."""
+        with self._lock:
+            return self._answered >= self._question.number
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the broker did not answer when it was asked last."""
+        return not self._answers
+
+    def fill(self, slot: ClosedSlot[bytes], observations: Observations) -> Observations:
+        """Return a slot's records with their labels."""
+        keys = [
+            self._decoder.key(value) if present else None
+            for value, present in zip(slot.values, observations.present.tolist(), strict=True)
+        ]
+        requests = [
+            Wanted(self._hash(key), round((moment - self.settings.before) * 1e3), self._due(moment))
+            for key, moment in zip(keys, slot.times, strict=True)
+            if key is not None
+        ]
+        labels, places = observations.labels.copy(), [k for k, key in enumerate(keys) if key is not None]
+        labels[places] = self._messages.or_otherwise(self._table.find(requests))
+        for key, _, due in requests:
+            self._learnt.add(0, key, due, 0.0)
+        return observations._replace(labels=labels)
+
+    def _due(self, moment: float) -> int:
+        return round((moment + self.settings.after) * 1e3)
+
+    # ------------------------------------------------------------------------------------- its thread
+
+    def _work(self) -> None:
+        consumer = Consumer(consumer_settings(self._broker, committed=True) | {"log_level": 0})
+        try:
+            while not self._stopped:
+                try:
+                    self._turn(consumer)
+                except KafkaException as error:
+                    self._away(error)
+                    time.sleep(EVERY)
+        finally:
+            with suppress(KafkaException):
+                consumer.close()
+
+    def _turn(self, consumer: Consumer) -> None:
+        with self._lock:
+            question = self._question
+        now = time.monotonic()
+        if question.since < self._since:
+            self._begin(consumer, question.since - self.settings.window * _MARGIN)
+        elif now - self._listed >= _GROWN:
+            self._grow(consumer)
+        if question.number > self._looked or now - self._heard >= PATIENCE:
+            self._ends = {part: self._end(consumer, part) for part in self._next}
+            self._looked, self._heard = question.number, now
+            self._there()
+        if self._reached and self._answered < self._looked:
+            with self._lock:
+                self._answered = self._looked
+            self._forget(question.since)
+            self._changed()
+        self._take(consumer, consumer.consume(_TOGETHER, _LOOK))
+
+    @property
+    def _reached(self) -> bool:
+        return all(self._next[part] >= end for part, end in self._ends.items())
+
+    def _begin(self, consumer: Consumer, since: float) -> None:
+        """Read from that time on, all anew."""
+        topic, milliseconds = self.settings.topic, max(0, round(since * 1e3))
+        parts = [TopicPartition(topic, part, milliseconds) for part in self._partitions(consumer)]
+        offsets = dict[int, int]()
+        for of in consumer.offsets_for_times(parts, timeout=PATIENCE):
+            if of.error is not None:
+                raise KafkaException(of.error)
+            offsets[of.partition] = of.offset if of.offset >= 0 else self._end(consumer, of.partition)
+        consumer.assign([TopicPartition(topic, part, offset) for part, offset in offsets.items()])
+        self._next, self._ends, self._since, self._looked = offsets, {}, since, self._answered
+        self._table = LabelTable()
+
+    def _grow(self, consumer: Consumer) -> None:
+        if set(self._partitions(consumer)) - self._next.keys():
+            self._begin(consumer, self._since)
+
+    def _partitions(self, consumer: Consumer) -> list[int]:
+        listing = consumer.list_topics(self.settings.topic, timeout=PATIENCE).topics[self.settings.topic]
+        if listing.error is not None:
+            raise KafkaException(listing.error)
+        self._listed = time.monotonic()
+        return sorted(listing.partitions)
+
+    def _end(self, consumer: Consumer, partition: int) -> int:
+        of = TopicPartition(self.settings.topic, partition)
+        return int(consumer.get_watermark_offsets(of, timeout=PATIENCE)[1])
+
+    def _take(self, consumer: Consumer, messages: list["Message[bytes, bytes]"]) -> None:
+        new_labels = list[tuple[int, int]]()  # their keys and times
+        for message in messages:
+            error, part, offset = message.error(), message.partition(), message.offset()
+            if part is None or offset is None:  # of no partition: the broker is away
+                continue
+            if error is None:
+                self._next[part] = offset + 1
+                label = self._add(message, part)
+                if offset >= self._counted.get(part, 0):
+                    self._counted[part] = offset + 1
+                    self._counts.came += label is not None
+                    self._counts.unreadable += label is None
+                    new_labels += [] if label is None else [label]
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
+                self._next[part] = max(offset, self._next.get(part, 0))
+            elif part in self._next and self._pass(consumer, part, error):
+                break  # what was fetched before is void
+        if messages:
+            self._heard = time.monotonic()
+        if new_labels and self._answered and len(self._learnt):
+            late = self._learnt.find([Wanted(key, 0, time - 1) for key, time in new_labels])
+            self._counts.late += int((late == 0.0).sum())
+
+    def _pass(self, consumer: Consumer, part: int, error: KafkaError) -> bool:
+        """Go on behind what cannot be read, or where the log begins now; return whether all begins anew."""
+        out_of_range = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001 # as above
+        if error.code() in out_of_range:
+            self._begin(consumer, self._since)
+            return True
+        if error.code() in _BROKEN:
+            self._next[part] += 1
+            self._counts.unreadable += 1
+            consumer.seek(TopicPartition(self.settings.topic, part, self._next[part]))
+        return False
+
+    def _add(self, message: "Message[bytes, bytes]", partition: int) -> tuple[int, int] | None:
+        """Put a message's label into the table; return its key and time, or None if it cannot be read."""
+        _, milliseconds = message.timestamp()
+        label = self._messages(message.value(), message.key())
+        if label is None or milliseconds < 0:
+            return None
+        key = self._hash(label.key)
+        self._table.add(partition, key, milliseconds, label.value)
+        return key, milliseconds
+
+    def _forget(self, since: float) -> None:
+        """Drop what no slot needs, now and then: labels end by their own age."""
+        margin = self.settings.window * _MARGIN
+        if since - self._since >= 4 * margin:
+            self._since = since - margin
+            oldest = round(self._since * 1e3)
+            self._counts.unmatched += self._table.forget(oldest, round(self._started * 1e3))
+            self._learnt.forget(oldest, oldest)
+
+    def _there(self) -> None:
+        if not self._answers:
+            self._log.info("%s: the labels can be read again", self.settings.topic)
+        self._answers = True
+
+    def _away(self, error: KafkaException) -> None:
+        if self._answers:
+            text = "%s: the labels cannot be read now (%s): slots by count wait, slots by time close empty"
+            self._log.warning(text, self.settings.topic, error.args[0].name())
+        self._answers = False
+        self._changed()
+
+
+_BROKEN = {
+    KafkaError._BAD_COMPRESSION,  # noqa: SLF001 # librdkafka's names
+    KafkaError._BAD_MSG,  # noqa: SLF001
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_RECORD,
+}
+"""What a batch has that is stored broken."""

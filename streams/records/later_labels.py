@@ -1,0 +1,242 @@
+"""Labels that come later: how a message is read, and their table, which is private and in memory alone.
+
+It has arrays, for each partition of the labels' topic: of hashes of keys, of times, of labels, and of whether
+a record had them. That is 25 bytes a label, so 10 million take 250 MB. The hash is keyed, with a key that is
+drawn at each start.
+
+Which label counts: of those with the record's key the newest by its own timestamp, the latest in the log of
+equal ones, that is neither after the moment when the record was due nor older than the window. It counts for
+every record with the key, and is never used up.
+"""
+
+import math
+import secrets
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodes.values import BoolArray, FloatArray
+from streams.mesh.settings.labels import LaterLabelsSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.columns import absent_words, labelled
+from streams.records.decoder import json_fields
+from streams.records.messages import field_at
+from streams.records.notation import JSON, joined_word
+
+Hashes = NDArray[np.uint64]
+Times = NDArray[np.int64]
+_LEAST = 1 << 16
+"""Entries that are sorted anew without a thought."""
+_SHARE = 8
+"""So many times as many are sorted into once."""
+NONE = math.nan
+"""What a message has as its label that takes a label back."""
+
+
+class KeyHash:
+    """Hashes keys with a key of its own, which is drawn here and nowhere kept."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def __call__(self, word: str) -> int:
+        """Return 64 bits of a word."""
+        digest = blake2b(word.encode(errors="surrogatepass"), key=self._key, digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+
+class _Sorted:
+    """Entries by hash; those of one hash in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.hashes: Hashes = np.empty(0, np.uint64)
+        self.times: Times = np.empty(0, np.int64)
+        self.labels: FloatArray = np.empty(0, np.float64)
+        self.used: BoolArray = np.empty(0, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def insert(self, later: "_Sorted") -> None:
+        """Insert entries that came later than all of these."""
+        places = np.searchsorted(self.hashes, later.hashes, side="right")
+        self.hashes = np.insert(self.hashes, places, later.hashes)
+        self.times = np.insert(self.times, places, later.times)
+        self.labels = np.insert(self.labels, places, later.labels)
+        self.used = np.insert(self.used, places, later.used)
+
+    def drop(self, old: BoolArray) -> None:
+        """Drop the entries that are `old`."""
+        self.hashes, self.times = self.hashes[~old], self.times[~old]
+        self.labels, self.used = self.labels[~old], self.used[~old]
+
+    def newest(self, key: np.uint64, first: int, last: int) -> tuple[int, float] | None:
+        """Return (time, label) of a key's newest entry from `first` to `last`, in ms; None: there is none."""
+        first_place = np.searchsorted(self.hashes, key)
+        times = self.times[first_place : np.searchsorted(self.hashes, key, side="right")]
+        within = np.flatnonzero((first <= times) & (times <= last))
+        if not within.size:
+            return None
+        self.used[first_place + within] = True
+        backwards = within[::-1]
+        place = backwards[np.argmax(times[backwards])]
+        return int(times[place]), float(self.labels[first_place + place])
+
+
+class _Partition:
+    """The entries of one partition in its order: most of them sorted, the last ones as they came."""
+
+    def __init__(self) -> None:
+        self.main, self.recent = _Sorted(), _Sorted()
+        self._hashes, self._times, self._labels = array("Q"), array("q"), array("d")
+
+    def append(self, key: int, time: int, label: float) -> None:
+        self._hashes.append(key)
+        self._times.append(time)
+        self._labels.append(label)
+        if len(self._hashes) >= _LEAST * _SHARE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sort the last ones in."""
+        if not self._hashes:
+            return
+        hashes = np.frombuffer(self._hashes, np.uint64)
+        order = np.argsort(hashes, kind="stable")
+        later = _Sorted()
+        later.hashes = hashes[order]
+        later.times = np.frombuffer(self._times, np.int64)[order]
+        later.labels = np.frombuffer(self._labels, np.float64)[order]
+        later.used = np.zeros(len(order), np.bool_)
+        self._hashes, self._times, self._labels = array("Q"), array("q"), array("d")
+        self.recent.insert(later)
+        if len(self.recent) >= max(_LEAST, len(self.main) // _SHARE):
+            self.main.insert(self.recent)
+            self.recent = _Sorted()
+
+    def newest(self, key: np.uint64, first: int, last: int) -> tuple[int, float] | None:
+        """Return (time, label) of a key's newest entry from `first` to `last`, in ms; None: there is none."""
+        return max(
+            filter(None, (part.newest(key, first, last) for part in (self.recent, self.main))),
+            key=lambda entry: entry[0],
+            default=None,
+        )
+
+
+class Wanted(NamedTuple):
+    """Which label is wanted: of that key, with a time from `first` to `last`, in ms."""
+
+    key: int
+    first: int
+    last: int
+
+
+class LabelTable:
+    """The labels of one node. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, _Partition] = {}
+
+    def __len__(self) -> int:
+        """The number of labels, those included that take others back."""
+        self._settle()
+        return sum(len(part.main) + len(part.recent) for part in self._partitions.values())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all arrays."""
+        self._settle()
+        return sum(
+            values.nbytes
+            for part in self._partitions.values()
+            for level in (part.main, part.recent)
+            for values in (level.hashes, level.times, level.labels, level.used)
+        )
+
+    def add(self, partition: int, key: int, time: int, label: float) -> None:
+        """Add the next label of a partition, or `NONE`; `time` in ms."""
+        if partition not in self._partitions:
+            self._partitions[partition] = _Partition()
+        self._partitions[partition].append(key, time, label)
+
+    def find(self, wanted: Sequence[Wanted]) -> FloatArray:
+        """Return the labels that count, shape (n,); `NONE` where there is none."""
+        self._settle()
+        labels = np.full(len(wanted), NONE)
+        parts = [part for _, part in sorted(self._partitions.items())]
+        for number, (key, first, last) in enumerate(wanted):
+            newest: tuple[int, float] | None = None
+            for part in parts:
+                entry = part.newest(np.uint64(key), first, last)
+                if entry is not None and (newest is None or entry[0] >= newest[0]):
+                    newest = entry
+            if newest is not None:
+                labels[number] = newest[1]
+        return labels
+
+    def forget(self, time: int, since: int) -> int:
+        """Drop the labels before a time, in ms; return how many from `since` on no record has had."""
+        self._settle()
+        unused = 0
+        for part in self._partitions.values():
+            for level in (part.main, part.recent):
+                old = level.times < time
+                unused += int(np.count_nonzero(old & ~level.used & (level.times >= since)))
+                if old.any():
+                    level.drop(old)
+        return unused
+
+    def _settle(self) -> None:
+        for part in self._partitions.values():
+            part.settle()
+
+
+class Label(NamedTuple):
+    """A label that came later: the key of its records, and its value, which is `NONE` to take one back."""
+
+    key: str
+    value: float
+
+
+class LabelMessages:
+    """Reads messages with labels of a schema that come later than their records. Total."""
+
+    def __init__(self, settings: LaterLabelsSettings, schema: SchemaSettings) -> None:
+        self._join, self._column = settings.join, settings.value.column
+        self._read = labelled(schema.label, JSON, absent_words(schema.missing, JSON))
+        self._constant = None if settings.value.constant is None else self._read(settings.value.constant)
+        otherwise = self._read(settings.otherwise)
+        self._otherwise = NONE if otherwise is None else otherwise  # the settings see that it is one
+
+    def __call__(self, value: bytes | None, key: bytes | None) -> Label | None:
+        """Return a message's label; None if it cannot be read. A message without a value takes one back."""
+        try:
+            return self._label(value, key)
+        except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
+            return None
+
+    def or_otherwise(self, labels: FloatArray) -> FloatArray:
+        """Return labels, with that of records without one where there is none."""
+        return np.where(np.isnan(labels), self._otherwise, labels)
+
+    def _label(self, value: bytes | None, key: bytes | None) -> Label | None:
+        if not value:
+            word = self._of_key(key)
+            return None if word is None else Label(word, NONE)
+        fields = json_fields(value)
+        if fields is None:
+            return None
+        word = joined_word(JSON, field_at(fields, self._join)) or self._of_key(key)
+        label = self._constant if self._column is None else self._read(field_at(fields, self._column))
+        return None if word is None or label is None else Label(word, label)
+
+    def _of_key(self, key: bytes | None) -> str | None:
+        """Return the word that a message's key has: in its field of the column's name, or as it is."""
+        if key is None:
+            return None
+        fields = json_fields(key)
+        return joined_word(JSON, key.decode() if fields is None else field_at(fields, self._join))
