@@ -319,7 +319,11 @@ def score_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFil
 
 
 def _own_settings(raw: RawMesh, node: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a node's own part without brokers, as its process reads it, and the variables in it."""
+    """Return a node's own part without brokers, as its process reads it, and the variables in it.
+
+    Raises MeshFileError if the part is not here.
+    """
+    raw.file.own(node)
     node_settings = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
     own_variables: tuple[str, ...] = ()
     if isinstance(node_settings.get("source"), Mapping):
