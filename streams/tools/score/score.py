@@ -26,6 +26,7 @@ from streams.live.serving import warn_of_open
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.node import FileSettings, TopicSettings
@@ -231,10 +232,24 @@ def reading_of(scoring: Scoring, topic: str) -> MessageReading:
         mesh, node = _node(scoring)
         loss_settings, loss = mesh.mesh.loss_of(node), mesh.resolved.node(node).learner.loss
     if scoring.threshold is not None:
-        check_threshold(scoring.threshold, loss_settings)
+        _check_threshold(scoring, scoring.threshold, loss_settings)
     _check_predicts(loss, settings, refuser, path)
     classes = (settings.record.label.classes or ()) if loss_settings.softmax else ()
     return MessageReading(file, settings, message_decoder(refuser, settings, path), loss, classes)
+
+
+def _check_threshold(scoring: Scoring, threshold: float, loss: LossSettings) -> None:
+    """Raise UsageError for a threshold that fits no score; MeshFileError, if the mesh file has it."""
+    try:
+        check_threshold(threshold, loss)
+    except UsageError as error:
+        if scoring.node is not None:
+            mesh, node = scoring.node
+            settings = mesh.own(node).score
+            if settings is not None and settings.threshold == threshold:
+                allowed = str(error).partition(": ")[2]
+                raise mesh.refuse(("nodes", node, "score", "threshold"), allowed, threshold) from None
+        raise
 
 
 def _check_predicts(loss: Loss, settings: TopicSettings, refuser: Refuser, path: tuple[str, ...]) -> None:

@@ -247,6 +247,20 @@ def test_what_a_mesh_file_says_of_scores_is_refused_in_a_line(tmp_path, settings
     assert len(refused.value.lines) == 1
 
 
+def test_a_threshold_of_the_mesh_file_is_refused_by_its_place_there(tmp_path, capsys):
+    (tmp_path / "r.csv").write_text("x,y,fraud\n1,2,1\n")
+    source = {"kind": "csv", "path": str(tmp_path / "r.csv"), "schema": SCHEMA}
+    own = {"source": source, "score": {"input": "in", "output": "out", "threshold": 7.0}}
+    tree = changed(nodes=["a"], loss="logistic", dimension=3) | {"nodes": {"a": own}}
+    outcome = Commands(capsys)("score", written(tmp_path, tree), "a", "--servers", "127.0.0.1:1")
+    assert outcome.err.endswith(
+        "nodes.a.score.threshold: 7.0: must be a probability from 0 to 1, for loss logistic\n"
+    )
+    options = ["--servers", "127.0.0.1:1", "--threshold", "8"]
+    outcome = Commands(capsys)("score", written(tmp_path, tree), "a", *options)
+    assert outcome.err.startswith("--threshold is 8: must be a probability")
+
+
 def test_options_go_before_what_the_mesh_file_says(tmp_path, capsys):
     own = {"source": {"kind": "localisation"}, "score": {"input": "in", "output": "out"}}
     path = written(tmp_path, changed(nodes=["a"]) | {"nodes": {"a": own}})
