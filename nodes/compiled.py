@@ -308,7 +308,7 @@ def _mix(
 
 
 @_compiled
-def _rounds(  # noqa: C901 # its calls would cost more than its numbers
+def _rounds(  # noqa: C901, PLR0912 # its calls would cost more than its numbers
     s: RoundSettings, bounds: FloatArray, first: int, terms: _Terms, slots: Any, public: Any, out: Any
 ) -> int:
     """Run rounds from `first`; return the place after the last one, which may have left the public bound.
@@ -340,14 +340,17 @@ def _rounds(  # noqa: C901 # its calls would cost more than its numbers
                     counts[t, _clip(s, row, work, total, points)] += 1
             for c in range(d):
                 mean[i, c] /= s.batch_size
-                step = total[c] if learns[t] else 0.0
+                step = total[c]
                 if s.noisy and learns[t]:
                     step = (points[0, c] + np.int64(np.rint(noise[t, i, c] * s.scale))) * s.grid_step
                 step = step / s.batch_size
                 if s.regulariser != 0.0:
                     step = s.regulariser * z[i, c] + step
                 q[i, c] = z[i, c] - alphas[t] * step
-            _project(s, q, i, bounds, work)
+            if learns[t]:
+                _project(s, q, i, bounds, work)
+            else:
+                q[i] = z[i]
             for c in range(d):
                 work[c] = q[i, c] * q[i, c]
             near = near or _sum(work, 0, d) > s.near

@@ -91,8 +91,8 @@ class Learner:
     ) -> StepResult:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
-        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the last lesson's; a relay needs none.
-        The loss gets the observed coordinates alone, so nothing of a record is in others.
+        q_{t+1} = update(z_t, privatise(gradients at x_t)), or `relay`. `secret`: the last lesson's; a relay
+        needs none. The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
         observed = self.algorithm.observed(decision)
         gradients, mean = self._of_the_slot(consensus, decision, observed, observations)
@@ -102,14 +102,22 @@ class Learner:
             exact = self.mechanism.epsilon is None
             charged += 1
         else:
-            pure = self.algorithm.rows is not None
-            relayed = Release(consensus if pure else update(np.zeros_like(observed)))
-            privatised = Privatised(relayed, Private(0), Private(0))
+            privatised = Privatised(self.relay(consensus), Private(0), Private(0))
             exact = True
         release = self.clamped(privatised.release)
         return StepResult(
             release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret
         )
+
+    def relay(self, consensus: Consensus) -> Release:
+        """Return the next release (..., d) of a round without a lesson: z_t, or F z_t with a motion model.
+
+        Nothing else moves it, no regulariser either, so all relays together keep the mean of what they mix.
+        """
+        dynamics = self.algorithm.dynamics
+        if dynamics is None:
+            return self.clamped(Release(consensus))
+        return self.clamped(Release(self.algorithm.contain(dynamics.moved(consensus))))
 
     def _of_the_slot(
         self,

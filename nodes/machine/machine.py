@@ -14,7 +14,7 @@ Rules
   within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
   until it joins as a new instance. Where anybody may have written the second one, only the first counts:
   the first in the edge's log, over all restarts, in whatever order rounds came (`InEdge.drop_before`).
-* After the last learning round a node relays: zero gradient, exact release, no charge.
+* After its last learning round a node relays: its release is what it has mixed, exact, without a charge.
 * Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 
 The machine takes events. After each it repeats the action of its phase (`ACTIONS`) until that does nothing
