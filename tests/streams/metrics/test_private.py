@@ -13,6 +13,8 @@ from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.metrics.private import MOST, DataCounts, LabelCounts
 from streams.records.faults import NotARecord
+from tests.support.meshes.classes import MOMENTS, tree_of
+from tests.support.meshes.files import loaded
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics, private, shown, told
 
@@ -77,6 +79,18 @@ def test_the_owner_alone_sees_what_came_of_labels_that_come_later():
     assert [private(figures, "later_labels_total", fate) for fate in fates] == [5, 2, 3, 1]
     assert "later_labels" not in str(shown(figures.shared))
     assert "later_labels" not in str(shown(metrics().private))
+
+
+def test_sums_of_records_have_no_regret_and_as_many_coordinates_as_a_decision(tmp_path):
+    learner_of_sums = loaded(tmp_path, tree_of(tmp_path, MOMENTS)).resolved.node("a").learner
+    figures = metrics(learner_of_sums)
+    names = [name for name, *_ in shown(figures.private)]
+    assert not any("regret" in name for name in names)
+    assert names.count("mirrormesh_decision") == 3 < learner_of_sums.algorithm.dimension
+    report = scored(0.5, gradient=(0.0, 0.0, 0.0))
+    observations = Observations(np.full((1, 3), 0.5), np.ones(1), np.ones(1, np.bool_))
+    told(figures, [report._replace(decision=Decision(np.ones(3)), observations=Private(observations))])
+    assert private(figures, "records_total") == 1
 
 
 def test_the_owner_alone_sees_whether_the_schema_registry_answers():
