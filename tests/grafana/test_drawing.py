@@ -31,6 +31,7 @@ class Told:
             "node": node,
             "edge_source": "z",
             "reason": "late",
+            "outcome": "scored",
             "coordinate": "0",
             "percentile": "95",
             "mechanism": "laplace",
