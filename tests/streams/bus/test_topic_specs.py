@@ -138,7 +138,10 @@ def largest_messages(mesh):
 
 NAMES = st.lists(
     # the dumper leaves 1e0 without quotation marks, and a mesh file reads it as a number
-    st.from_regex("(?![0-9]+e)[a-z0-9][a-z0-9-]{0,30}", fullmatch=True), min_size=2, max_size=9, unique=True
+    st.from_regex("(?![0-9]+e)[a-z0-9][a-z0-9-]{0,30}", fullmatch=True),
+    min_size=2,
+    max_size=9,
+    unique=True,
 )
 
 
