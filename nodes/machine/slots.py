@@ -1,8 +1,8 @@
 """Puts records into slots, independent of their content.
 
-`CountSlots` take the next h records by offset, from one partition; `nodes.machine.partition_slots` has
-those from several, `TimeSlots` are slots by time. The shell adds records as they arrive, and
-asks `ready`. A slot by count that is taken before it is ready (`slot_timeout`) is empty: its records wait.
+`CountSlots` take the next h records by offset from one partition, and `nodes.machine.partition_slots` from
+several. `TimeSlots` are slots by time. The shell adds records as they arrive, and asks `ready`. A slot by
+count that is taken before it is ready (`slot_timeout`) is empty, and its records wait for the next.
 """
 
 import math
@@ -65,7 +65,7 @@ class Slots(Protocol[T]):
 
     @property
     def over_at(self) -> float:
-        """The time in seconds from which on the open slot is complete; infinite if its records alone tell."""
+        """The time in seconds from which on the open slot is complete; infinite if only records decide."""
 
     @property
     def waiting(self) -> int:
@@ -89,9 +89,9 @@ class CountSlots(Generic[T]):
         self._round = round
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
-        """Add the next record. Raises ValueError for a second partition: `PartitionSlots` take several."""
+        """Add the next record. Raises ValueError unless it is of partition 0, as one alone is read."""
         if arrival.partition != 0:
-            raise ValueError(f"partition {arrival.partition}: these slots take partition 0 alone")
+            raise ValueError(f"partition {arrival.partition}: these slots accept partition 0 only")
         self._waiting.append(arrival)
 
     def extend(self, arrivals: Sequence[Arrival[T]]) -> None:

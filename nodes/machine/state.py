@@ -1,6 +1,6 @@
 """A node's state between two events, and the one place that writes a journal record.
 
-The machine and its phases (`phases`) change it: into a round, and through it.
+The machine and the actions of its phases (`nodes.machine.machine`) change it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -210,7 +210,8 @@ def uneven_parts(file: MeshFile) -> list[str]:
 def proposed_rounds(file: MeshFile) -> list[str]:
     """Return a line that proposes `rounds`, if slots go by time and `run` would require them.
 
-    From the period alone: a number that came from a record would be in the shared part, for all to see.
+    The numbers follow from the period alone. One that follows from a record would end up in the shared part,
+    which every party reads.
     """
     slots = file.mesh.slots
     if not isinstance(slots, TimeSlotsSettings) or file.mesh.rounds is not None:
@@ -243,8 +244,8 @@ def last_slot(file: MeshFile) -> str:
 def _look_at(file: MeshFile, name: str) -> None:
     """Raise MeshFileError unless one of the source's first records can be decoded.
 
-    With slots by time one of all records of a file: which come first is a matter of their times, so one
-    record more would decide.
+    With slots by time all records of a file are tried. Their times say which come first, so if these alone
+    counted, one record more could decide.
     """
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
     reads_all = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end
@@ -257,7 +258,7 @@ def _look_at(file: MeshFile, name: str) -> None:
         allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first and timed:
-        return  # no record is a stream too: a record's presence is protected, that of the only one too
+        return  # an empty stream is valid: an error would tell whether its only record is there
     if not first:
         path = getattr(file.own(name).source, "path", None)
         key = ("nodes", name, "source", *([] if path is None else ["path"]))

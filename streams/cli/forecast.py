@@ -116,7 +116,7 @@ def forecast_collaboration(
     pilot, constants, what_if, plot, output, rounds, seed = options
     console = Console(highlight=False)
     if rounds is not None:
-        raise UsageError("--rounds: is for a mesh of nodes: a collaboration has queries in its file")
+        raise UsageError("--rounds: is for a mesh of nodes; the queries of a collaboration are in its file")
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
     forecast_value = forecast_with(file, fitted)
     supposing = forecast_with(file, fitted, what_if) if what_if else None
@@ -181,7 +181,7 @@ def facts(found: ForecastValue) -> Iterator[tuple[str, str]]:
 
 
 def _floor(found: ForecastValue) -> Iterator[tuple[str, str]]:
-    """Yield what the steps leave without noise, where that is more than half of what is expected."""
+    """Yield the cost that the steps leave without noise, if it is more than half of the expected cost."""
     floor, settings = found.constants.fit.floor, found.settings
     if 2 * floor > found.forecast.expected:
         leave = f"what {counted(settings.queries, 'step')} leave without any noise"
@@ -247,12 +247,12 @@ def verdicts(found: ForecastValue) -> Iterator[str]:
 
 
 def _whatever(owner: Owner) -> str:
-    """Return a clause where not the noise is why an owner gains nothing: what the steps leave is enough."""
+    """Return a clause if an owner would gain nothing even without noise, because of what the steps leave."""
     return "" if owner.margin else ", at any epsilon: the steps alone leave more than that"
 
 
 def break_even(owner: Owner, terms: OwnerTerms) -> str:
-    """Return its epsilon where learning alone is as good, all epsilons being changed alike."""
+    """Return the owner's epsilon at which learning alone is as good, if all epsilons change by one factor."""
     if owner.margin == 0:
         return "none"
     return "any" if math.isinf(owner.margin) else f"{float(terms.epsilon) / owner.margin:.3g}"

@@ -232,7 +232,7 @@ class Mesh:
 
     @cached_property
     def envelope(self) -> Envelope:
-        """How messages are signed, and by whom they may be: for readers, as it signs nothing."""
+        """Whose signatures a reader accepts, if messages are signed. It holds no key, so it signs nothing."""
         settings = self.settings
         if settings.signatures == "none":
             return PLAIN
@@ -265,7 +265,7 @@ class Mesh:
 
     @cached_property
     def loss(self) -> Loss:
-        """The loss of one record, with its label's weight, of nodes without their own."""
+        """The loss of one record, weighted by its label, for nodes to which the file gives no own loss."""
         return loss(self.settings, None, self.code)
 
     @cached_property
@@ -276,7 +276,7 @@ class Mesh:
 
     @cached_property
     def clock(self) -> SlotClock | None:
-        """The clock of slots by time; None: slots by count, or replayed ones, of which all must be had."""
+        """The clock of slots by time; None for slots by count, and for a replay, which needs every slot."""
         by, settings = self.settings.slots, self.settings
         if not isinstance(by, TimeSlotsSettings) or settings.shift:
             return None

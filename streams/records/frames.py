@@ -32,7 +32,7 @@ _LONGEST_NAME = 200
 _LONGEST_INTEGER = 1 << 12
 """Bits: Python spells none of more than 4,300 digits."""
 _NO_VALUE: list[object] = []
-"""Stands for an object that no cell of a table can be, such as bytes: a list is none either."""
+"""Stands for an object that cannot be a cell of a table, such as bytes. It is a list, as no cell is one."""
 HELD_OUT = "held_out"
 
 
@@ -230,14 +230,14 @@ def _of_arrays(place: str, columns: Mapping[Any, Any], wanted: Collection[str]) 
             raise refused(place, name, "must be a dict whose keys are names of columns")
     if not columns:
         raise UsageError(f"{place}: has no column: {_FRAMES}")
-    # without one that is wanted the first says how many rows there are
+    # if no column is wanted, the first one gives the number of rows
     names = [name for name in columns if name in wanted] or list(columns)[:1]
     arrays = {name: _array(f"{place}[{name!r}]", columns[name]) for name in names}
     lengths = {name: len(array) for name, array in arrays.items()}
     first = next(iter(lengths))
     odd = next((name for name, length in lengths.items() if length != lengths[first]), None)
     if odd is not None:
-        text = f"has {lengths[odd]:,} values, and {first!r} has {lengths[first]:,}: must be as many"
+        text = f"has {lengths[odd]:,} values, but {first!r} has {lengths[first]:,}: must be the same number"
         raise UsageError(f"{place}[{odd!r}]: {text}")
     return Frame(tuple(columns), lengths[first], lambda name, first, end: _values(arrays[name][first:end]))
 

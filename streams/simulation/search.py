@@ -16,8 +16,8 @@ from streams.simulation.world import World
 
 # Says when a history is over, and whether a mesh that stands still does so by the rules.
 #
-# The rules are those of `topology.scheduler`, told again: they are held against what the processes'
-# journals and the topology have, not against what a scheduler believes.
+# The rules are those of `topology.scheduler`, written a second time: they are applied to the processes'
+# journals and to the topology, not to a scheduler's own state.
 
 
 def is_done(world: World, broken: set[str]) -> bool:
@@ -27,13 +27,13 @@ def is_done(world: World, broken: set[str]) -> bool:
 
 
 def check_connected(world: World, broken: set[str]) -> None:
-    """Raise Violation for a process that counts the broker as away, although it has long been there."""
+    """Raise Violation if a process takes the broker to be away, long after the faults have stopped."""
     if world.broker.now < world.excuses.calm_at + GRACE:
         return
     for node in world.processes:
         runner = None if node.halted or node.name in broken else node.runner
         if runner is not None and node.process.link.whole and not runner.clock.going:
-            raise Violation(f"{node.name} counts the broker as away, which is there")
+            raise Violation(f"{node.name} takes the broker to be away, although it is there")
 
 
 def may_wait(world: World, broken: set[str]) -> bool:
@@ -62,7 +62,7 @@ def may_wait(world: World, broken: set[str]) -> bool:
 
 
 def _leaves(node: SimulatedNode, round: int) -> bool:
-    """Return whether a process tells that it leaves by that round."""
+    """Return whether a process's heartbeat says that it leaves by that round."""
     leave_from = None if node.role is None else node.role.machine.heartbeat.leave_from
     return leave_from is not None and leave_from <= round
 

@@ -1,6 +1,6 @@
 """The file under a journal: its lock, schema and owner; an open journal; and the reader of a node's.
 
-Of another digest than the file's it names the settings that differ.
+If a journal's digest is not that of the mesh file, the error names the settings that differ.
 """
 
 import fcntl
@@ -40,8 +40,8 @@ from streams.state.secret import DRAWS_TABLE, check_draws
 
 SCHEMA = 1
 """The version of the format of journals; a file of another one is refused."""
-# Each page is a frame of the log, with a checksum and two writes of its own: at d = 10,000, with pages of
-# SQLite's 4 KiB, an append takes a quarter more of the processor, and at d = 2 nothing less.
+# Each page is a frame of the log, with a checksum and two writes of its own. With SQLite's default pages of
+# 4 KiB an append takes a quarter more processor time at d = 10,000, and no less at d = 2.
 _PAGE, _LOG = 16_384, 4_096_000
 
 
@@ -224,7 +224,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing."""
+    """Commit all that the block writes, or, if it raises, nothing."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         yield

@@ -511,8 +511,8 @@ BUGS: dict[Callable, Bug] = {
     replaced_process_heard: Bug("names an earlier life", 333),
     time_stands_still: Bug("it does not go on", 2),
     plans_unsigned: Bug("publishes what nobody can read: not signed", 5),
-    progress_told_before_the_journal: Bug("tells that it has stepped"),
-    last_beat_during_an_append: Bug("tells that it has stepped", 59),
+    progress_told_before_the_journal: Bug("says that it has stepped"),
+    last_beat_during_an_append: Bug("says that it has stepped", 59),
     everybody_accused: Bug("no two values for a round are on the edge"),
 }
 MANY = 500

@@ -50,7 +50,7 @@ class Oracle:
         return self.topology.last
 
     def last_beat(self, name: str) -> ReadBeat | None:
-        """Return what a node has told last."""
+        """Return a node's last heartbeat."""
         return self.topology.last_beat(name)
 
     # ------------------------------------------------------------------------------------- the broker's
@@ -117,7 +117,7 @@ class Oracle:
         return process
 
     def ended(self, process: WatchedProcess) -> None:
-        """Record that a process is there no more."""
+        """Record that a process has ended."""
         self._processes.remove(process)
 
     def restored(self, folder: int, behind: int, count: int) -> None:
@@ -171,21 +171,21 @@ class Oracle:
         self._check_replaced(process)
 
     def _check_beat(self, process: WatchedProcess, beat: ReadBeat) -> None:
-        """Check what a process tells of itself, and of others."""
+        """Check what a process's heartbeat says of itself, and of others."""
         name = process.name
         if beat.hello:
             process.boot = beat.boot
         if beat.instance != process.begun.instance:
-            raise Violation(f"{name} tells of another life than its journal has")
+            raise Violation(f"{name} sends a heartbeat of another instance than its journal has")
         if beat.stepped > process.stepped:
             raise Violation(
-                f"{name} tells that it has stepped {beat.stepped}: its journal has {process.stepped}"
+                f"{name} says that it has stepped {beat.stepped}: its journal has {process.stepped}"
             )
         wishes = [process.wish, self._steps.account(process).leave_from]
         leave_from = min((round for round in wishes if round is not None), default=None)
         if self._steps.account(process).known and beat.leave_from != leave_from:
             raise Violation(
-                f"{name} tells that it leaves from round {beat.leave_from} on: it is {leave_from}"
+                f"{name} says that it leaves from round {beat.leave_from} on: wish or budget say {leave_from}"
             )
         proven = {instance for _, target, instance in self._edges.second if target == name}
         if not proven.issuperset(beat.accused):
@@ -270,7 +270,7 @@ class Oracle:
     # ---------------------------------------------------------------------------------------- the end
 
     def finish(self) -> None:
-        """Check what can be told at the end alone. Raises Violation."""
+        """Check what is known only at the end. Raises Violation."""
         round_count = self._check_sums()
         self._history.note("all", "sums", f"of {round_count} rounds hold")
         for process in self._newest.values():
@@ -323,7 +323,7 @@ class Oracle:
             complete = all(name in mixed and not self._missing[name, round] for name in names)
             excused = (excuses.rolled_back | excuses.liars) & set(names)
             if excuses.clones:
-                excused |= self._edges.two_valued(round)  # who heard which of them is told by no plan
+                excused |= self._edges.two_valued(round)  # no plan says who heard which of them
             if not complete or round in self._partial or excused or len(plans) > 1:
                 continue
             round_count += 1

@@ -388,7 +388,7 @@ WRONG = {
     "empty": ({"north": {}}, r"records\['north'\]: has no column"),
     "lengths": (
         {"north": {"age": [1], "at": [2], "amount": [1, 2]}},
-        r"\['amount'\]: has 2 values, and 'age' has 1: must be as many",
+        r"\['amount'\]: has 2 values, but 'age' has 1: must be the same number",
     ),
     "axes": (
         {"north": {"age": np.zeros((2, 2))}},
