@@ -27,7 +27,7 @@ from confluent_kafka.admin._config import ConfigResource
 from streams.bus.bus import BusError, Denied, UnknownTopic
 from streams.bus.connection import PATIENCE, client_settings, consumer_settings
 from streams.bus.logs import Logs
-from streams.bus.preflight import answer
+from streams.bus.preflight import answer, no_partition
 from streams.mesh.settings.base import spelt
 from streams.mesh.settings.brokers import BrokerSettings
 
@@ -193,8 +193,8 @@ def sample(broker: BrokerSettings, topic: str, partitions: Sequence[int] | None,
     try:
         count = logs.partitions([topic])[topic]
         numbers = range(count) if partitions is None else partitions
-        if max(numbers) >= count:
-            raise NoPartition(f"has no partition {max(numbers)}: must be among 0 to {count - 1}")
+        if (missing := no_partition(numbers, count)) is not None:
+            raise NoPartition(missing)
         spans = {number: logs.span(topic, number) for number in numbers}
     finally:
         logs.close()

@@ -71,6 +71,17 @@ def check_clusters(
         raise MeshFileError(lines)
 
 
+class NamedPartitions(NamedTuple):
+    """Partitions that a topic must have, and the key of the mesh file that names them."""
+
+    key: str
+    numbers: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """Return the key and its value."""
+        return f"{self.key}: {list(self.numbers)}"
+
+
 def preflight(
     broker: BrokerSettings,
     access: Access,
@@ -80,7 +91,7 @@ def preflight(
     specs: Iterable[TopicSpec] = (),
     *,
     existing: bool = False,
-    partitions: Mapping[str, Collection[int]] | None = None,
+    partitions: Mapping[str, NamedPartitions] | None = None,
     giver: str | None = None,
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
@@ -117,7 +128,7 @@ def preflight(
         denied += _lacking(topic, allowed, access)
         if "DESCRIBE_CONFIGS" in allowed:
             described_topics.add(topic)
-        wrong += _miscounted(topic, counts[topic], (partitions or {}).get(topic, ()), several)
+        wrong += _miscounted(topic, counts[topic], (partitions or {}).get(topic), several)
     wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
@@ -130,14 +141,20 @@ def preflight(
     return _outside(broker, positions, counts)
 
 
-def _miscounted(topic: str, count: int, named: Collection[int], several: Collection[str]) -> list[str]:
+def _miscounted(
+    topic: str, count: int, wanted: NamedPartitions | None, several: Collection[str]
+) -> list[str]:
     """Return a line if a topic has more partitions than it may, or lacks one of those that are named."""
     if count != 1 and topic not in several:
         return [f"{topic}: has {count} partitions: must have one"]
-    missing = max(named, default=0)
-    if missing < count:
-        return []
-    return [f"{topic}: has no partition {missing}: partitions must be among 0 to {count - 1}"]
+    problem = None if wanted is None else no_partition(wanted.numbers, count)
+    return [] if problem is None else [f"{topic}: {wanted}: {problem}"]
+
+
+def no_partition(numbers: Collection[int], count: int) -> str | None:
+    """Return what is wrong with these numbers of partitions of a topic that has `count`; None: nothing."""
+    missing = max(numbers, default=0)
+    return None if missing < count else f"has no partition {missing}: must be among 0 to {count - 1}"
 
 
 def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:

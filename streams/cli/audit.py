@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
-from streams.cli.command_line import MeshArgument
+from streams.cli.command_line import MeshArgument, cautioned
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import MeshFile, load_any
@@ -89,7 +89,7 @@ def mechanism(
       mirrormesh audit mechanism mesh.yaml
       mirrormesh audit mechanism mesh.yaml east --draws 200000 --confidence 0.999
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
+    file = cautioned(load_any(mesh))
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence {confidence}: must be above 0 and below 1")
     serve("audit mechanism", file, node, draws, confidence)
@@ -137,7 +137,7 @@ def releases(
       mirrormesh audit releases mesh.yaml
       mirrormesh audit releases mesh.yaml --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("audit releases", load_any(mesh), no_file(state), as_json=as_json)
+    serve("audit releases", cautioned(load_any(mesh)), no_file(state), as_json=as_json)
 
 
 def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> None:

@@ -67,8 +67,9 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
 
     It warns of what is allowed but hardly meant. Of the first 10,000 records of a file: more than one in a
     hundred malformed, and why; a listed category, class or label that never occurs, or differs by case alone.
-    Also held-out records that a node learns from, a slot larger than the file, and a graph that is not
-    connected over the horizon. With more than five files it looks at fewer records of each.
+    Also held-out records that a node learns from, a slot larger than the file, and what settings alone tell,
+    as every command says it: a graph that is not connected over the horizon, motion that grows. With more
+    than five files it looks at fewer records of each.
 
     Of a topic that others made it looks at the settings and the first 1,000 messages, where its broker
     answers: whether it is there and may be read, how many messages hold records, how many share their key.

@@ -29,7 +29,7 @@ from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED, Asked, Stop
 from streams.status.account import owner_account
 from streams.status.status_poller import look
-from streams.terminal.collaboration import facts, headline, of_own, parties_table, result, spending, warnings
+from streams.terminal.collaboration import facts, headline, of_own, parties_table, result, spending
 from streams.terminal.collaboration import line as status_line
 from streams.terminal.report import SHORT, progress_bar, say, say_facts, say_promises
 from streams.terminal.text import listed, shared
@@ -67,6 +67,8 @@ def run(
             journals.begin()
         spends = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
         say_promises(console, file, spends)
+        for line in file.resolved.cautions:
+            say(console, f"Warning: {line}", "bold yellow")
         interrupted = _to_the_end(local, rounds, quiet=quiet)
     outcome = outcome_so_far(local, test_records, None if journals is None else journals.reuses())
     if over:
@@ -149,7 +151,7 @@ def check(file: CollaborationFile, *, last: bool) -> None:
         raise MeshFileError([*told_once(wrong), *proposals(file)])
     typer.echo(f"{file.path}: right")
     typer.echo(headline(file.mesh))
-    for line in warnings(file.mesh):
+    for line in file.resolved.cautions:
         typer.echo(f"Warning: {line}")
     for line in shared(file):
         typer.echo(f"Warning: {line}")

@@ -3,17 +3,20 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 if TYPE_CHECKING:
+    from streams.mesh.file import AnyFile
     from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
+
+F = TypeVar("F", bound="AnyFile")
 
 # The commands by name, each loaded when it is called, as loading may take a second.
 
@@ -217,6 +220,23 @@ def _mistake(error: Exception) -> tuple[Sequence[str], int]:
         case OSError():
             return [f"{error.filename}: {error.strerror}" if error.filename else str(error)], 1
     return (), 1
+
+
+# What `check` warns of from settings alone.
+
+
+def _to_standard_error(line: str) -> None:
+    typer.echo(f"Warning: {line}", err=True)
+
+
+def cautioned(file: F, warn: Callable[[str], object] = _to_standard_error) -> F:
+    """Return a mesh file that has just been read, having warned of what its settings alone tell.
+
+    Each command that takes a mesh file opens it so, unless its own report, or its log, has these lines.
+    """
+    for line in file.resolved.cautions:
+        warn(line)
+    return file
 
 
 # Arguments and options that several commands share.

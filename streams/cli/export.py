@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.command_line import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument, cautioned
 from streams.tools.export import compose as on_compose
 from streams.tools.export import kubernetes as on_kubernetes
 from streams.tools.export import systemd as on_systemd
@@ -125,7 +125,7 @@ def kubernetes(
         lambda raw: on_kubernetes.collaboration_operator(raw, cluster),
         on_kubernetes.warnings,
     )
-    files, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    files, warnings = files_for(mesh, party, kind, cautioned, mesh_operator=mesh_operator, code=code or ())
     _write(output, files, [warned, *warnings])
 
 
@@ -149,7 +149,7 @@ def systemd(
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
     kind = ExportFormat(on_systemd.party, on_systemd.operator, on_systemd.participant)
-    files, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    files, _ = files_for(mesh, party, kind, cautioned, mesh_operator=mesh_operator, code=code or ())
     _write(output, files, (), "; README.md says what to do with them")
 
 
@@ -181,7 +181,7 @@ def compose(
         lambda raw: on_compose.operator(raw, image),
         lambda raw, whose: on_compose.participant(raw, whose, image),
     )
-    files, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
+    files, _ = files_for(mesh, party, kind, cautioned, mesh_operator=mesh_operator, code=code or ())
     _write(output, files, [warned])
 
 

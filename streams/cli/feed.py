@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument, cautioned
 from streams.ledger import data_of
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
@@ -132,7 +132,7 @@ def feed(
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
     options = FeedOptions(file, records, rate, timestamps, shift)
-    serve("feed", load_any(mesh, code=code or ()), name, options, state)
+    serve("feed", cautioned(load_any(mesh, code=code or ())), name, options, state)
 
 
 def feed_nodes(file: MeshFile, name: str, options: FeedOptions, state: Path | None) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nodes.collaboration.forecast import Owner
 from nodes.values import FloatArray
-from streams.cli.command_line import CodeOption, MeshArgument, PilotOption, RoundsOption
+from streams.cli.command_line import CodeOption, MeshArgument, PilotOption, RoundsOption, cautioned
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.settings import OwnerTerms
 from streams.local.results import save_whole
@@ -83,7 +83,8 @@ def forecast(
     if plot is not None and not installed():
         raise UsageError(f"--plot: matplotlib is missing. {MISSING}")
     options = ForecastOptions(pilot, constants, tuple(what_if or ()), plot, output, rounds, seed)
-    serve("forecast", load_any(mesh, code=code or ()), options, synthetic=synthetic, as_tree=as_tree)
+    file = cautioned(load_any(mesh, code=code or ()))
+    serve("forecast", file, options, synthetic=synthetic, as_tree=as_tree)
 
 
 class ForecastOptions(NamedTuple):

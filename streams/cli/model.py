@@ -21,6 +21,7 @@ from streams.cli.command_line import (
     RegistryOption,
     ServersOption,
     ThresholdOption,
+    cautioned,
     named_broker,
     named_registry,
 )
@@ -66,7 +67,7 @@ def model(
       mirrormesh model mesh.yaml --output fraud
       mirrormesh model mesh.yaml --output fraud --state /var/lib/mirrormesh --node east
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("model", load_any(mesh), output, state, node)
+    serve("model", cautioned(load_any(mesh)), output, state, node)
 
 
 def model_of_nodes(file: MeshFile, output: Path, state: Path | None, node: str | None) -> None:
@@ -188,7 +189,7 @@ def predict(
     if output is not None:
         writable_folder(output.parent, [output.name])
     try:
-        trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
+        trusted = None if mesh is None else (cautioned(load(mesh[0], code=code or ())), mesh[1])
     except WrongKind as error:
         raise error.of_command("predict --mesh") from None  # without the option it serves every kind
     if topic is None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from streams.bus.bus import BusError, Stored
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
-from streams.cli.command_line import MeshArgument
+from streams.cli.command_line import MeshArgument, cautioned
 from streams.cli.processes import LevelOption, LogFormat, LogLevel, LogOption, StateOption, existing, live
 from streams.codec import decode_dead_letter
 from streams.collaboration.file import CollaborationFile
@@ -107,7 +107,7 @@ def leave(
       mirrormesh leave mesh.yaml east --state /var/lib/mirrormesh
       mirrormesh leave mesh.yaml east --state /var/lib/mirrormesh --withdraw
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file, console = load(mesh), Console(highlight=False)
+    file, console = cautioned(load(mesh)), Console(highlight=False)
     file.own(name)
     if withdraw:
         withdraw_wish(existing(state), name)
@@ -162,7 +162,7 @@ def pardon(
       mirrormesh pardon mesh.yaml west --state /var/lib/mirrormesh
       mirrormesh pardon mesh.yaml west --state /var/lib/mirrormesh --by east
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = cautioned(load(mesh))
     chosen(file.mesh.nodes, node)
     readers = file.resolved.graph.neighbours(node)[1] if by is None else chosen(file.mesh.nodes, by)
     folder, pardoned = StateFolder(existing(state)), 0
@@ -204,7 +204,7 @@ def end(
     Example:
       mirrormesh end mesh.yaml --yes
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = cautioned(load(mesh))
     if not yes:
         _confirm(file)
 
@@ -331,7 +331,7 @@ def deadletters(
       mirrormesh deadletters mesh.yaml east
       mirrormesh deadletters mesh.yaml east --last 100 --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("deadletters", load_any(mesh), node, last, content=content, as_json=as_json)
+    serve("deadletters", cautioned(load_any(mesh)), node, last, content=content, as_json=as_json)
 
 
 def node_letters(file: MeshFile, node: str, last: int, *, content: bool, as_json: bool) -> None:

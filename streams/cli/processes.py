@@ -12,7 +12,7 @@ import typer
 
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
-from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned
 from streams.collaboration.file import load_collaboration
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError, writable_folder
@@ -226,7 +226,8 @@ def node(
 
     @cache
     def process() -> NodeProcess:
-        return NodeProcess(file, chosen, options)  # one, which knows which nodes have failed for good
+        # one, which knows which nodes have failed for good
+        return NodeProcess(cautioned(file, logger(chosen).warning), chosen, options)
 
     def work(stop: Stop) -> None:
         process()
@@ -289,7 +290,10 @@ def scheduler(
     served = address("--metrics", metrics)
     from streams.live.scheduler_process import LOGGER, run_scheduler  # noqa: PLC0415 # a node needs none of it
 
-    live(LOGGER, lambda stop: run_scheduler(load(mesh), stop, served), log, level)
+    def work(stop: Stop) -> None:
+        run_scheduler(cautioned(load(mesh), LOGGER.warning), stop, served)
+
+    live(LOGGER, work, log, level)
 
 
 # `mirrormesh owner`: runs one owner of a collaboration on a broker.
@@ -333,14 +337,16 @@ def owner(
         other_data=other_data,
     )
 
+    logger = logging.getLogger(f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners")
+
     def work(stop: Stop) -> None:
-        process = OwnerProcess(load_collaboration(mesh), named_once(names), options)
+        file = cautioned(load_collaboration(mesh), logger.warning)
+        process = OwnerProcess(file, named_once(names), options)
         writable_folder(state)
         process.run(stop)
 
     # its start reads all of a set, however long that takes
-    logger = f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners"
-    live(logging.getLogger(logger), work, log, level, watched=False)
+    live(logger, work, log, level, watched=False)
 
 
 # `mirrormesh learner`: runs the learner of a collaboration on a broker.
@@ -367,9 +373,11 @@ def learner(
 
     options = PartyOptions(state, address("--metrics", metrics))
 
+    logger = logging.getLogger("mirrormesh.learner")
+
     def work(stop: Stop) -> None:
-        process = LearnerProcess(load_collaboration(mesh), options)
+        process = LearnerProcess(cautioned(load_collaboration(mesh), logger.warning), options)
         writable_folder(state)
         process.run(stop)
 
-    live(logging.getLogger("mirrormesh.learner"), work, log, level)
+    live(logger, work, log, level)

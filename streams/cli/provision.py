@@ -13,7 +13,7 @@ from streams.bus.provision import provision as make_topics
 from streams.bus.rights import Grant, Quota, User
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import Changes, UserPlan
-from streams.cli.command_line import MeshArgument
+from streams.cli.command_line import MeshArgument, cautioned
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, load_any
 from streams.terminal.text import counted, listed
@@ -142,7 +142,7 @@ def provision(
       mirrormesh provision mesh.yaml --only mesh --users --output passwords
       mirrormesh provision mesh.yaml --check
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
+    file = cautioned(load_any(mesh))
     try:
         if check:
             _refuse_with_check(dry_run=dry_run, prune=prune)

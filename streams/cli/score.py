@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
+from streams.bus.connection import LOGGER
 from streams.bus.errors import given_by
 from streams.cli.command_line import (
     BrokerOption,
@@ -15,6 +16,7 @@ from streams.cli.command_line import (
     RegistryOption,
     ServersOption,
     ThresholdOption,
+    cautioned,
     named_broker,
     named_registry,
 )
@@ -121,9 +123,10 @@ def score(
         raise UsageError("MESH and NODE: must be given both, or neither")
     start_logging(json=log is LogFormat.JSON, level="warning")
     try:
-        trusted = None if mesh is None or node is None else (load(mesh, code=code or ()), node)
+        file = None if mesh is None else cautioned(load(mesh, code=code or ()), LOGGER.warning)
     except WrongKind as error:
         raise error.of_command("score") from None
+    trusted = None if file is None or node is None else (file, node)
     names = None if columns is None else tuple(columns.split(","))
     settings = None if trusted is None else trusted[0].own(trusted[1]).score
     if settings is not None:

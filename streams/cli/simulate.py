@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streams.cli.command_line import CodeOption, MeshArgument
+from streams.cli.command_line import CodeOption, MeshArgument, cautioned
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load_any
 from streams.simulation.history import Reached
@@ -53,7 +53,7 @@ def simulate(
       mirrormesh simulate mesh.yaml
       mirrormesh simulate mesh.yaml --seed 17 --histories 1
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file, console = load_any(mesh, code=code or ()), Console(highlight=False)
+    file, console = cautioned(load_any(mesh, code=code or ())), Console(highlight=False)
     stage: SimulatedStage = file.kind.histories(file)
     if faults is not None:
         replayed = run(stage, seed, _places(faults, len(stage.begin(seed, None)[1])))

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.calibration import LEAST_DELTA
-from streams.cli.command_line import CodeOption, MeshArgument, PilotOption
+from streams.cli.command_line import CodeOption, MeshArgument, PilotOption, cautioned
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
@@ -89,7 +89,7 @@ def tune(
       mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size
       mirrormesh tune mesh.yaml --pilot public.csv --auc --mechanisms --delta 1e-6
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh, code=code or ())
+    file = cautioned(load(mesh, code=code or ()))
     if file.mesh.loss.own is not None:
         file.code.check_loss(file.mesh.loss.own)
     if (pilot is None) == (not synthetic):

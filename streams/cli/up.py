@@ -11,7 +11,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
-from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned
 from streams.mesh.errors import UsageError, naming, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
@@ -136,7 +136,7 @@ def up(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
-    file = load_any(mesh, code=code or ())
+    file = cautioned(load_any(mesh, code=code or ()))
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM

@@ -17,7 +17,7 @@ from rich.live import Live
 
 from streams.bus.bus import BusError
 from streams.bus.logs import reach
-from streams.cli.command_line import MeshArgument
+from streams.cli.command_line import MeshArgument, cautioned
 from streams.live.data.letters import unread_records
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
@@ -189,7 +189,7 @@ def watch(
       mirrormesh watch mesh.yaml
       mirrormesh watch mesh.yaml --once
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file, console = load_any(mesh), Console(highlight=False)
+    file, console = cautioned(load_any(mesh)), Console(highlight=False)
     with Stop() as stop:
         try:
             serve("watch", file, console, stop.asked, once=once, plain=plain, owner=owner)

@@ -34,6 +34,19 @@ class Collaboration:
     settings: CollaborationSettings
     _mechanisms: dict[str, QueryMechanism] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def cautions(self) -> list[str]:
+        """A line for each setting that is valid but probably unintended: a delta that lets records show."""
+        lines = list[str]()
+        for name, terms in self.settings.owners.items():
+            leaks = (terms.delta or 0.0) * terms.records
+            if leaks >= 1:
+                product = f"{terms.delta!r} times {terms.records:,} records is {leaks:.3g}"
+                harm = "a mechanism that publishes so many of them whole has that delta too"
+                least = f"should be well below 1/records, {1 / terms.records:.1g}"
+                lines.append(f"mesh.owners.{name}.delta: {product}: {harm}; {least}")
+        return lines
+
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that are equal iff the settings that all must share are equal."""

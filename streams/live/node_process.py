@@ -25,7 +25,7 @@ from streams.bus.bus import BusError
 from streams.bus.existing_topic import ExistingTopics
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog
-from streams.bus.preflight import Outside, PreflightFailed, check_clusters, preflight
+from streams.bus.preflight import NamedPartitions, Outside, PreflightFailed, check_clusters, preflight
 from streams.bus.rights import Access, access_of_all, node_on_data, node_on_mesh, on_existing_topic
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
@@ -213,8 +213,6 @@ class NodeProcess:
             host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
-            for line in self._file.resolved.cautions:
-                self._log.warning("%s", line)
             asyncio.run(
                 serve(partial(self._work, host, loop), loop.stop, partial(self._read, loop, data), stop)
             )
@@ -304,8 +302,11 @@ class NodeProcess:
         outside = preflight(self._brokers.data, access, provisioned, several=provisioned)
         if existing:
             reading = access_of_all(on_existing_topic(topics) for topics in positions if topics.source)
-            sources = map(self._file.existing_topic, names_of(self._nodes))
-            partitions = {source.topic: source.partitions or () for source in sources if source is not None}
+            partitions = {
+                source.topic: NamedPartitions(f"nodes.{name}.source.partitions", source.partitions)
+                for name in names_of(self._nodes)
+                if (source := self._file.existing_topic(name)) is not None and source.partitions
+            }
             outside += preflight(
                 self._records, reading, existing, several=existing, existing=True, partitions=partitions
             )

@@ -58,8 +58,6 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         if endpoint is not None:
             endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
-        for line in file.resolved.cautions:
-            LOGGER.warning("%s", line)
         start = ask(lambda: scheduler_start(topics, mesh.nodes, bus))
         scheduler.presence.hello(bus, ask)
         if not start.stored[topics.topology]:  # a run that has begun is ended in order

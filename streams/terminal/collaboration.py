@@ -37,7 +37,7 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
         mechanism = collaboration.mechanism(name)
         yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(mechanism)}"
     yield "noise", _noise_of_all(file)
-    yield from (("warning", line) for line in warnings(mesh))
+    yield from (("warning", line) for line in collaboration.cautions)
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
@@ -47,20 +47,6 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
         yield "warning", f"the file names no users: {reached} queries and responses"
     waits = "for ever" if mesh.response_timeout is None else f"{mesh.response_timeout:g} s"
     yield "waiting", f"{waits} for an owner's answer on a broker, for ever in one process"
-
-
-def warnings(mesh: CollaborationSettings) -> list[str]:
-    """Return what is allowed but hardly meant: a delta at which a mechanism may show whole records."""
-    lines = []
-    for name, terms in mesh.owners.items():
-        leaks = (terms.delta or 0.0) * terms.records
-        if leaks >= 1:
-            lines.append(
-                f"mesh.owners.{name}.delta: {terms.delta!r} times {terms.records:,} records is {leaks:.3g}: "
-                f"a mechanism that publishes so many of them whole has that delta too; should be well below "
-                f"1/records, {1 / terms.records:.1g}"
-            )
-    return lines
 
 
 def at_own_delta(made: QueryMechanism) -> str:

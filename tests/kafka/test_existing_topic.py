@@ -285,7 +285,7 @@ def test_a_compacted_topic_that_spares_what_waits_is_read_until_its_settings_cha
 @pytest.mark.parametrize(
     ("own", "line"),
     [
-        ({"partitions": [0, 7]}, "has no partition 7: partitions must be among 0 to 2"),
+        ({"partitions": [0, 7]}, ".source.partitions: [0, 7]: has no partition 7: must be among 0 to 2"),
         ({"topic": "{}.missing"}, ".missing"),
         (
             {"topic": "{}.compacted"},

@@ -22,6 +22,7 @@ from faust.types import TP
 from nodes.machine.partition_slots import OffsetSpan
 from streams.bus.bus import UnknownTopic
 from streams.bus.connection import LOGGER, PATIENCE
+from streams.bus.preflight import no_partition
 from streams.live.data.broken import Broken, may_be_stored, read_around
 
 _PARTING = 0.3
@@ -223,10 +224,9 @@ class PinnedThread(AIOKafkaConsumerThread):
             partitions = cluster.partitions_for_topic(topic)
             if not partitions:
                 raise UnknownTopic(f"no topic {topic}")
-            missing = set(place.partitions or ()) - set(partitions)
-            if missing:
-                text = f"{topic} has no partition {min(missing)}: partitions must be among 0 to"
-                raise UnknownTopic(f"{text} {max(partitions)}")
+            missing = no_partition(place.partitions or (), len(partitions))
+            if missing is not None:
+                raise UnknownTopic(f"{topic}: source.partitions: {list(place.partitions or ())}: {missing}")
             numbers = place.partitions or sorted(partitions)
             partitions_read += [TopicPartition(topic, number) for number in numbers]
         return tuple(partitions_read)

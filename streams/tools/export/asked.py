@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.mesh.errors import UsageError, check_output
+from streams.mesh.file import AnyFile
 from streams.mesh.settings.parties import Party
 from streams.tools.export.raw_mesh import Participant, RawCollaboration, RawMesh, participant, party, read_any
 
@@ -34,16 +35,23 @@ class ExportFormat:
 
 
 def files_for(
-    mesh: Path, name: str | None, kind: ExportFormat, *, mesh_operator: bool, code: Iterable[str] = ()
+    mesh: Path,
+    name: str | None,
+    kind: ExportFormat,
+    look: Callable[[AnyFile], object],
+    *,
+    mesh_operator: bool,
+    code: Iterable[str] = (),
 ) -> tuple[Files, Iterable[str]]:
     """Return the files for the party `name`, or for the operator, and what to warn of; `code` may run there.
 
-    Raises UsageError, MeshFileError.
+    `look` sees the mesh file as soon as it is read. Raises UsageError, MeshFileError.
     """
     if (name is None) != mesh_operator:
         mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
         raise UsageError(f"{mistake}: must be one of --party NAME and --mesh-operator")
     raw = read_any(mesh, code)
+    look(raw.file)
     files_and_warnings: tuple[Files, Iterable[str]] = raw.file.kind.exported(raw, kind, name)
     return files_and_warnings
 

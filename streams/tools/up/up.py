@@ -383,8 +383,6 @@ def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fa
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
         for name, port in served.shared.items():
             fact("", f"{name} :{port} (shared), :{served.private[name]} (private)")
-    for line in file.resolved.cautions:
-        fact("warning", line)
     fact("Ctrl-C", "ends everything in order; the same command continues from there")
 
 

@@ -4,15 +4,29 @@ import gzip
 import os
 
 import pytest
+import yaml
 
-from streams.mesh.file import load
+from streams.mesh.file import KINDS, NODES, load
 from streams.mesh.shipped import examples
 from streams.records import lint as looked_at
 from streams.records.lint import findings
+from tests.streams.cli.test_kinds import PARAMETERS, line_of
+from tests.support.collaborations.files import collaboration_file
 
 LABEL = "{column: y, positive: [ok], negative: [bad]}"
 SCHEMA = f"{{features: {{x: number, c: {{categories: [red, blue]}}}}, label: {LABEL}}}"
 SCHEMA_OF_A = "nodes.a.source.schema"
+REPORTED = {"check", "plan", "run"}
+"""Commands whose report on standard output has what settings alone tell."""
+ENDED = {
+    "node": ("a",),
+    "simulate": ("--histories", "1"),
+    "up": ("--state", "mesh.yaml"),
+    "watch": ("--once",),
+    "run": ("--rounds", "1"),
+    "audit mechanism": ("x",),
+}
+"""What else a command is given, so that it ends soon."""
 ROW, OTHER = "1,red,ok\n", "2,blue,bad\n"
 GOOD = (ROW + OTHER) * 60
 
@@ -198,6 +212,30 @@ def test_a_graph_that_is_not_connected_over_the_horizon(checked):
     assert checked(GOOD, (ring, f"{turns}\n  horizon: 5")) == []
     assert checked(GOOD, (ring, "{graph: ring, switching: 0.000001}")) == [said.format(32) + more]
     assert checked(GOOD, (ring, "{graph: ring, switching: 0.5}")) == []
+
+
+@pytest.mark.parametrize("kind", [lazy.kind for lazy in KINDS], ids=lambda kind: kind.words)
+@pytest.mark.parametrize("words", PARAMETERS)
+def test_every_command_that_takes_a_mesh_file_says_what_its_settings_alone_tell(
+    call, mesh, tmp_path, kind, words
+):
+    """On standard error, in its log there, or in its report on standard output; once.
+
+    The file names no broker, and most arguments are wrong, so most commands end before they do anything.
+    """
+    if kind is NODES:
+        line = "mesh.topology: not connected over 32 rounds, the horizon: what some nodes learn does not"
+        mesh.write_text(mesh.read_text().replace("{graph: ring}", "{graph: {edges: [[a, b]]}}"))
+    else:
+        line = "mesh.owners.bank-b.delta: 0.05 times 40 records is 2: a mechanism that publishes"
+        owners = {"bank-a": {"records": 60, "epsilon": 1}, "bank-c": {"records": 25, "epsilon": 2}}
+        owners["bank-b"] = {"records": 40, "epsilon": 10, "mechanism": "gaussian", "delta": 0.05}
+        tree = yaml.safe_load(collaboration_file(tmp_path, "127.0.0.1:1", owners=owners).read_text())
+        mesh.write_text(yaml.safe_dump(tree | {"brokers": None}))
+    outcome = call(*line_of(words), *ENDED.get(words, ()))
+    shown = " ".join((outcome.out if words in REPORTED else outcome.err).split())
+    assert shown.count(line) == (words in kind.commands), outcome
+    assert words in REPORTED or line not in outcome.out
 
 
 def test_what_settings_alone_tell_is_said_by_other_commands_too(call, mesh):

@@ -47,7 +47,7 @@ def line_of(words):
     for parameter in PARAMETERS[words]:
         value = "mesh.yaml" if parameter.name == "mesh" else VALUES.get(parameter.name, "x")
         if parameter.param_type_name == "argument":
-            is_wanted = parameter.required or parameter.name == "mesh" or words == "score"
+            is_wanted = parameter.required or parameter.name == "mesh" or words in {"score", "predict --mesh"}
             line += [value] if is_wanted else []
         elif parameter.required:
             line += [parameter.opts[0], value]
