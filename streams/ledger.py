@@ -1,10 +1,12 @@
-"""The one reader of what was spent on data, by whichever run, node or owner; and the one guarantee over all.
+"""Reads all spends on data, by whichever run, node or owner, and makes one guarantee over all of them.
 
-A spend names the data: a file by its path and inode, a topic by its name and id, records in memory by the
-name that their owner gives them, and the reader by its name.
-Any agreement means the same data, as files are rewritten, copied and mounted elsewhere; two files that are
-both there are compared, and nothing of that is kept. A difference alone acquits nobody: only parts that can
-share no record do, or the operator's word.
+A spend identifies its data by a file's path and inode, by a topic's name and id, or by the owner's name for
+records in memory. It also names its reader. Two spends that agree in any of these count as spends on the same
+data, because files are rewritten, copied and mounted elsewhere. Two files that both exist are compared by
+content; nothing of that is stored.
+
+Where two spends agree in one of these, a difference in another proves nothing. They count as separate only if
+they read parts that can share no record, or if the operator states it.
 """
 
 import json
@@ -45,9 +47,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What is promised to the owner of a record of one node or owner: over this run, and all that is known.
+    """The guarantee to the owner of a record of one node or owner, over this run and all other known spends.
 
-    `reuse` None: nothing was looked up, and the promise is of this run alone.
+    `reuse` None: no other spends were looked up, and the guarantee covers this run alone.
     """
 
     name: str
@@ -56,7 +58,7 @@ class Promise:
 
     @property
     def added(self) -> str:
-        """What other runs and readers mean for it, as sentences; empty if nothing."""
+        """Sentences on what other runs and readers add to the guarantee; empty if they add nothing."""
         return "" if self.reuse is None else self.reuse.sentence()
 
     @property
@@ -73,12 +75,12 @@ class Promise:
 
     @property
     def delta(self) -> float:
-        """The delta at which it holds."""
+        """The delta at which `epsilon` holds."""
         return self.guarantee.delta if self.reuse is None else self.reuse.total.delta
 
 
 def promise(file: AnyFile, name: str) -> Promise:
-    """Return the promise of a node or owner by the mesh file, whose other readers may have the same records.
+    """Return the promise of a node or owner by the mesh file alone. Its other readers may share records.
 
     Raises UsageError for a wrong argument.
     """
@@ -88,7 +90,7 @@ def promise(file: AnyFile, name: str) -> Promise:
 
 
 def promises_of(file: AnyFile, known: Mapping[str, Reuse] | None = None) -> dict[str, Promise]:
-    """Return the promise of each name, given what is known of its data; None: of all, by the mesh file."""
+    """Return the promise of each name, given the known spends on its data; None: of all, by the mesh file."""
     if known is None:
         known = known_spends(file, file.members)
     return {name: Promise(name, file.guarantee(name), reuse) for name, reuse in known.items()}
@@ -103,12 +105,12 @@ def known_spends(
     own: Mapping[str, Spend] | None = None,
     idle: Collection[str] = (),
 ) -> dict[str, Reuse]:
-    """Return what is known of all spending on the data of these nodes or owners.
+    """Return all known spending on the data of these nodes or owners.
 
-    It comes from the state folder, from the lines of `there` on their data brokers (None: not asked, or
-    away), and from the mesh file itself, whose other readers may share records. `own`: these lives;
-    without one it is the newest life of the run in the folder. `idle`: who has no life, and learns nothing.
-    Raises JournalError if a reader's own lines or journals cannot be read.
+    It comes from three sources: the state folder, the lines `there` on their data brokers (None: not asked,
+    or away), and the mesh file itself, whose other readers may share records. `own`: the lives that are asked
+    about; a name without one gets the run's newest life in the folder. `idle`: names without a life, which
+    learn nothing. Raises JournalError if a reader's own lines or journals cannot be read.
     """
     names, there, own = tuple(names), there or {}, own or {}
     mine = {name: all_spends(state, name) for name in names} if state is not None else {}
@@ -119,7 +121,7 @@ def known_spends(
     for name in names:
         lines = there.get(name)
         lives = merged_lives(*mine.values(), beside, lines or ())
-        lives |= {life.identity: life for life in own.values()}  # a journal does not say that they are over
+        lives |= {life.identity: life for life in own.values()}  # no journal records a life's end
         # without a folder the newest life of the run that the broker knows is the one that is asked about
         own_lines = mine.get(name, ()) if state is not None else lines or ()
         life = _own_life(file, name, own_lines, lives, own.get(name), idle)
@@ -140,7 +142,7 @@ def known_spends(
 def _same_files(
     file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]], fed: Mapping[str, tuple[Data, ...]]
 ) -> dict[str, set[str]]:
-    """Return, for each path, those of files that hold the same now, and so for the keys of data frames."""
+    """Return the paths of the files that now equal the one at each path; likewise for data frames' keys."""
     with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
     source_paths = {data.path for name in with_records for data in data_of(file, name)}
     asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
@@ -155,9 +157,10 @@ def _same_files(
 
 
 def _fed(state: Path, names: Collection[str]) -> dict[str, tuple[Data, ...]]:
-    """Return what was fed to each reader in the folder.
+    """Return the data that were fed to each reader in the folder.
 
-    Of another reader whose lines are broken it is not known: that counts as a life (`spends_beside`).
+    For another reader whose lines are broken they are unknown; such a reader counts as a life
+    (`spends_beside`).
     """
     fed = {name: fed_data(state, name) for name in names}
     for name in readers(state):
@@ -175,7 +178,7 @@ def _own_life(
     own: Spend | None,
     idle: Collection[str],
 ) -> Spend:
-    """Return a reader's life of the file's run: the newest here, or one that has no line yet."""
+    """Return a reader's life of the file's run: the newest in the folder, or one without a line yet."""
     if own is not None:
         return own
     mesh, run = file.mesh.name, file.mesh.run
@@ -186,9 +189,9 @@ def _own_life(
 
 
 def _with_data(file: AnyFile, life: Spend, fed: Mapping[str, tuple[Data, ...]]) -> Spend:
-    """Return a life with all that it may have read: what `feed` was given in its source's place too.
+    """Return a life with all data that it may have read, with those that `feed` read instead of its source.
 
-    A life of the file's run whose line is lost reads what the file says.
+    A life of the file's run whose line is lost gets the data that the file names.
     """
     this_run = life.run == file.mesh.run and life.mesh in {"", file.mesh.name}
     data = life.data
@@ -198,7 +201,7 @@ def _with_data(file: AnyFile, life: Spend, fed: Mapping[str, tuple[Data, ...]]) 
 
 
 def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]:
-    """Return the other readers in the file without a life in its run: they are to learn too."""
+    """Return lives of the file's other readers that have none in its run yet, as they will learn too."""
     begun_readers = {
         spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)
     }
@@ -206,7 +209,7 @@ def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]
 
 
 def lives_of(file: AnyFile, charges: Mapping[str, tuple[int, float]]) -> dict[str, Spend]:
-    """Return the lives of a run that keeps none: rounds or answers charged, and what its streams cost."""
+    """Return the lives of a run without a state folder, by rounds or answers charged, and streams' costs."""
     return {
         name: _unbegun(file, name)._replace(charged=charged, stream_epsilon=cost, open=False)
         for name, (charged, cost) in charges.items()
@@ -233,10 +236,10 @@ def _unbegun(file: AnyFile, name: str) -> Spend:
 def stated_apart(
     file: AnyFile, state: Path, data: Mapping[str, tuple[Data, ...]], *, other_data: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return, for each reader, the lives of earlier runs in the folder whose data are others, as is stated.
+    """Return, for each reader, the lives of earlier runs in the folder that are stated to have other data.
 
-    With `other_data` these are all lives of other runs. Without it the statement of an earlier run holds for
-    one that reads the same file, if that has not been changed since. Raises JournalError.
+    With `other_data` these are all lives of other runs. Without it an earlier run's statement also holds for
+    a run that reads the same file, if the file has not changed since. Raises JournalError.
     """
     names = tuple(data)
     mine = {name: all_spends(state, name) for name in names}
@@ -266,10 +269,10 @@ def data_of(
     topic: Topic | None = None,
     path: str | None = None,
 ) -> tuple[Data, ...]:
-    """Return what a node or owner reads, as the file says; `topic`: the one that its process reads.
+    """Return the data that a node or owner reads by the mesh file. `topic`: the topic that its process reads.
 
-    The file of a topic is what is fed to it: `path`, if that is given in place of the source's. `seed`
-    replaces the mesh file's.
+    The file of a topic is the one that is fed to it: `path` if given, else the source's. `seed` replaces the
+    mesh file's.
     """
     source = file.owns[name].source if name in file.owns else None
     timed = by_time(file.mesh)
@@ -309,11 +312,11 @@ class _Compared:
         self._paths = {path for data in own.data for path in files.get(data.path, ())}
 
     def may_share(self, other: Spend) -> bool:
-        """Return whether some record may be in both."""
+        """Return whether some record may be in the data of both lives."""
         spend = self._own
         if other.identity in spend.apart or spend.identity in other.apart:
             return False
-        if not other.data:  # nobody knows what it read
+        if not other.data:  # it is unknown what that life read
             return True
         agree = other.node == spend.node or any(
             data.path in self._paths or not self._names.isdisjoint(data.names) for data in other.data
@@ -327,20 +330,20 @@ class _Compared:
         return not all(self._disjoint(mine, other_data, one_run=one_run) for mine, other_data in pairs)
 
     def placed(self, other: Spend) -> Spend:
-        """Return the other life with its spans if they mean the same places here; else without."""
+        """Return the other life, without its spans unless places mean the same records in both lives."""
         pairs = [(mine, other_data) for mine in self._own.data for other_data in other.data]
         if pairs and all(_same_places(mine, other_data) for mine, other_data in pairs):
             return other
         return other._replace(spans=())
 
     def _bytes(self, mine: Data, its: Data) -> bool:
-        """Return whether both files are there now, and hold the same."""
+        """Return whether both files exist now, and are equal."""
         return its.path in self._files.get(mine.path, ())
 
     def _disjoint(self, mine: Data, its: Data, *, one_run: bool) -> bool:
-        """Return whether the two are parts that can share no record."""
+        """Return whether the data are parts that can share no record."""
         if (mine.topic and mine.topic == its.topic) or (mine.topic_id and mine.topic_id == its.topic_id):
-            part, other_part = _part(mine), _part(its)  # whatever was fed to it
+            part, other_part = _part(mine), _part(its)  # of one topic, whatever file was fed to it
             return part is not None and other_part is not None and _other_partitions(part, other_part)
         part, other_part = _part(mine), _part(its)
         if part is None or other_part is None or part.overlaps(other_part):
@@ -349,7 +352,7 @@ class _Compared:
             return False
         placed = part.rows or other_part.rows or part.split is not None or other_part.split is not None
         if part.content is not None and other_part.content is not None and not placed:
-            return True  # each record's own bytes choose its part, in whichever file it stands
+            return True  # each record's own bytes choose its part, in whichever file it is
         same_file = mine.inode != "" and mine.inode == its.inode
         if one_run:
             return same_file or self._bytes(mine, its)
@@ -372,7 +375,7 @@ def _setting(data: Data, key: str) -> object:
 
 
 def _as_written(part: Part) -> tuple[object, ...]:
-    """Return what is written of a part: the same as ever where records are lines."""
+    """Return the stored form of a part; where records are lines it is that of earlier versions."""
     return part if part.over_lines else part[:-1]
 
 
@@ -386,7 +389,7 @@ def _part(data: Data) -> Part | None:
 
 
 def _other_partitions(part: Part, other: Part) -> bool:
-    """Return whether the two are of one topic, and read no partition both."""
+    """Return whether two parts of one topic have no partition in common."""
     return bool(part.partitions and other.partitions) and not part.overlaps(other)
 
 
@@ -402,6 +405,6 @@ def _unchanged(data: Data) -> bool:
 
 
 def price_of(file: AnyFile, name: str) -> Price:
-    """Return the price of a node's releases; of an owner, of all its answers."""
+    """Return the price of a node's releases, or of all answers of an owner."""
     price: Price = file.resolved.price(name)
     return price

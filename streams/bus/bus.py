@@ -14,7 +14,7 @@ class UnknownTopic(BusError):
 
 
 class TooLarge(BusError):
-    """The record is longer than the topic takes."""
+    """The record is longer than the topic allows."""
 
 
 class OffsetOutOfRange(BusError):
@@ -34,7 +34,7 @@ class Unreachable(BusError):
 
 
 class ClientFailed(BusError):
-    """A client has failed for good, as where the broker lost what it had acknowledged; a new one works."""
+    """A client has failed for good, as when the broker lost acknowledged records; a new client works."""
 
 
 NOWHERE = -1
@@ -48,8 +48,8 @@ FailureHandler = Callable[[str, BusError], None]
 class Stored(NamedTuple):
     """A record, its offset, and its time by the sender's clock (seconds since 1970).
 
-    `appended`: when the broker took it, by the broker's clock and equal for all readers; inf where the topic
-    has the senders' times. Else `timestamp` is that time too.
+    `appended`: when the broker appended the record, by the broker's clock, so equal for all readers.
+    `timestamp` is then the same time. On a topic with the senders' timestamps, `appended` is inf.
     """
 
     offset: int
@@ -60,7 +60,7 @@ class Stored(NamedTuple):
 
 
 def check_position(topic: str, offset: int, span: tuple[int, int]) -> None:
-    """Raise OffsetOutOfRange unless a log of that span can be read from `offset` on."""
+    """Raise OffsetOutOfRange unless a log of this span can be read from `offset` on."""
     first, end = span
     if not first <= offset <= end:
         raise OffsetOutOfRange(topic, f"{offset} is not from {first} to {end}, where its log is")
@@ -71,13 +71,13 @@ class Reader(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it still reads. From any thread."""
+        """Whether the reader still reads. Call it from any thread."""
 
     def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
-        """Do `action` once all records below these offsets were handed on; at once if they were."""
+        """Call `action` once all records below these offsets were handed on; at once if they were."""
 
     def close(self) -> None:
-        """Hand on nothing more. Do not call it in one of this reader's handlers."""
+        """Stop handing on records. Do not call it in one of this reader's handlers."""
 
 
 class Stores(Protocol):
@@ -97,13 +97,13 @@ class Bus(Stores, Protocol):
     """One process's access to append-only topics of bytes.
 
     * A topic is one log. A record gets the next offset. All readers see the same records in the same order,
-      each at least once: an older one may come again. There is no order between topics.
+      each at least once, so an older record may come again. There is no order between topics.
     * A log may lose its oldest records at any time, so it may begin above 0. An offset outside it is an
       error, and never means "from the beginning" or "from the end".
-    * A send does not wait. It is repeated until the log has the record; then it is acknowledged once.
+    * A send does not block. It is repeated until the log has the record; then it is acknowledged once.
       Records not acknowledged when a process dies, or closes its bus, may be lost; acknowledged ones are not.
     * A record that cannot be read, such as a broken compressed one, is handed on empty.
-    * The reader keeps positions: a bus remembers none, and a starting process gives its own.
+    * A bus stores no positions of readers. A starting process gives the offsets to read from.
     * Handlers and acknowledgements are called one at a time, from `send`, from `flush`, or between them by
       the bus's own thread or loop. A handler must return before the next record comes.
 
@@ -132,16 +132,16 @@ class Bus(Stores, Protocol):
     ) -> Reader:
         """Hand on every record of these topics, each topic from its offset.
 
-        `failed` is called once for a topic that has become unreadable, which then yields nothing more. A
-        topic of `lossy` whose records were deleted before they were read goes on where its log begins. Close
-        the reader before the bus. Raises UnknownTopic.
+        `failed` is called once for a topic that has become unreadable; that topic yields no further records.
+        If records of a topic in `lossy` were deleted before they were read, reading continues at the
+        beginning of its log. Close the reader before the bus. Raises UnknownTopic.
         """
 
     def close(self) -> None:
         """Disconnect; sends not yet acknowledged may be lost."""
 
     def largest(self, topic: str) -> int:
-        """Return the bytes of the longest value that the topic takes. Raises UnknownTopic."""
+        """Return the length in bytes of the longest value that the topic allows. Raises UnknownTopic."""
 
     def end(self, topic: str) -> int:
         """Return the offset of the next record. Raises as `span`."""

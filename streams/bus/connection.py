@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from streams.mesh.settings.brokers import BrokerSettings
 
 PATIENCE = 3.0
-"""Seconds that a request to the broker may take: less than the five in which a process must end."""
+"""Seconds that a request to the broker may take. It is below the five in which a process must end."""
 
 
 def _common(broker: BrokerSettings) -> dict[str, Any]:
@@ -57,11 +57,11 @@ def producer_settings(
 ) -> dict[str, Any]:
     """Return the settings of a producer of records of up to `largest` bytes, each sent at once.
 
-    With `batches` those that are there by then go with it; with `linger` a record also waits up to that many
-    milliseconds for others.
+    With `batches` all records that are queued by then go in one request. With `linger` a record also waits up
+    to that many milliseconds for further ones.
     """
     settings = _common(broker) | {
-        "enable.idempotence": True,  # otherwise a restarted broker has duplicates, and "failed" records
+        "enable.idempotence": True,  # otherwise a broker's restart duplicates records, or fails them
         "acks": "all",
         "linger.ms": 0,  # 0.55 ms a round trip against 11.3 with the default of 5
         "batch.num.messages": 1,  # a refused record fails its whole batch
@@ -75,22 +75,23 @@ def producer_settings(
 
 
 FETCHED = 4 * 2**20
-"""The smallest limit on the records of one answer, in bytes: it holds many of the largest of most meshes."""
+"""The smallest limit on the records of one answer, in bytes. Many of most meshes' largest records fit."""
 ANSWERED = 4
-"""How many times that limit an answer may have: it may be about every topic of a broker."""
+"""An answer may be this many times that limit, as it may cover every topic of a broker."""
 _MOST_FETCHED = 2**29 - 1  # the client's own limit on an answer is 2 GiB
 
 
 def consumer_settings(
     broker: BrokerSettings, largest: int | None = None, *, committed: bool = False
 ) -> dict[str, Any]:
-    """Return the settings of a consumer that gets every position, and commits none.
+    """Return the settings of a consumer that is given all its positions and commits none.
 
-    `largest`: the bytes of the largest value that it is to read; None: as much as the client takes by itself.
-    `committed`: whether an open transaction ends a log, and records of aborted ones are none.
+    `largest`: the bytes of the largest value to read; None: the client's default limit. `committed`: whether
+    to read committed records alone: the log then ends at an open transaction, and records of aborted
+    transactions are skipped.
     """
     settings: dict[str, Any] = {}
-    if largest is not None:  # the client also takes this as the limit of what zstd may grow to
+    if largest is not None:  # the client also limits the size of inflated zstd batches by this
         fetched = min(max(FETCHED, 2 * largest), _MOST_FETCHED)
         settings = {"fetch.max.bytes": fetched, "receive.message.max.bytes": ANSWERED * fetched}
     return (
@@ -130,9 +131,10 @@ def admin_settings(broker: BrokerSettings) -> dict[str, Any]:
 
 
 def tls_context(broker: BrokerSettings) -> ssl.SSLContext | None:
-    """Return what the clients in Python encrypt with; None if the broker's settings ask for no TLS.
+    """Return the TLS context of the clients in Python; None if the broker's settings ask for no TLS.
 
-    It verifies what librdkafka verifies: `ssl.create_default_context` refuses more, by Python's version.
+    It verifies what librdkafka verifies. `ssl.create_default_context` refuses more certificates, depending on
+    Python's version.
     """
     if not broker.tls or broker.trusted is None:
         return None
@@ -147,7 +149,7 @@ def tls_context(broker: BrokerSettings) -> ssl.SSLContext | None:
 
 
 def shown(secret: SecretStr | None) -> str | None:
-    """Return a secret's text, for a client alone."""
+    """Return a secret's text. Pass it only to a client."""
     return None if secret is None else secret.get_secret_value()
 
 
@@ -156,10 +158,10 @@ PERIOD = 60.0
 
 
 class RateLimited(logging.Filter):
-    """Lets one record of a kind through in `period` seconds, with the number of records dropped since.
+    """Lets one log record of a kind through in `period` seconds, with the number of records dropped since.
 
-    The kind is the unformatted message with its first two arguments: in a line of librdkafka the event and
-    the client, in our own as the caller chooses.
+    The kind is the unformatted message with its first two arguments. In a line of librdkafka these are the
+    event and the client; in our own lines the caller chooses them.
     """
 
     def __init__(self, period: float = PERIOD, clock: Callable[[], float] = time.monotonic) -> None:

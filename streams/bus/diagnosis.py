@@ -1,4 +1,4 @@
-"""Says why a broker and a client refuse each other's certificates, which Kafka's clients do not tell."""
+"""Finds why a broker and a client refuse each other's certificates, which Kafka's clients do not report."""
 
 import socket
 import ssl
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 _ALERT = 0.5
-"""Seconds for the broker's verdict on the own certificate, which comes after the handshake."""
+"""Seconds to wait for a broker's alert about the own certificate, which comes after the handshake."""
 # X509_V_ERR_... of OpenSSL's x509_vfy.h
 _NOT_YET, _ENDED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
 
 
 class Untrusted(Exception):
-    """One of the two refuses the other's certificate; the text is a clause."""
+    """The broker or the client refuses the other's certificate; the text is a clause."""
 
 
 def check_own(broker: BrokerSettings, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-    """Raise Untrusted if the own certificate has ended, or begins later."""
+    """Raise Untrusted if the own certificate has expired or is not valid yet."""
     if broker.certificate is not None:
         begins, ends = lifetime(broker.certificate)
         words = _wrong_time(begins, ends, now())
@@ -55,7 +55,7 @@ def encrypted(asked: socket.socket, broker: BrokerSettings, host: str) -> Iterat
 
 
 def _hear(connection: ssl.SSLSocket, broker: BrokerSettings) -> None:
-    """Wait for the broker's verdict; silence is consent."""
+    """Wait for an alert of the broker. If none comes in time, the certificate counts as accepted."""
     patience = connection.gettimeout()
     connection.settimeout(_ALERT)
     try:
@@ -117,7 +117,7 @@ def _names(shown: "x509.Certificate") -> str:
 
 
 def _shown(address: tuple[str, int]) -> "x509.Certificate | None":
-    """Return the certificate that a broker shows, unverified: nothing is said to it."""
+    """Return the certificate that a broker shows, unverified. Nothing is sent after the handshake."""
     from cryptography import x509  # noqa: PLC0415 # as above
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -133,7 +133,7 @@ def _shown(address: tuple[str, int]) -> "x509.Certificate | None":
         return None
 
 
-# Finds out why a Kafka client gets no answer from an address: who listens there, if anybody.
+# Finds out why a Kafka client gets no answer from an address: which server listens there, if any.
 
 SILENT = "the broker does not answer"
 _WAIT = 1.0
@@ -143,7 +143,7 @@ _TLS_ALERT = b"\x15\x03"
 
 
 def listens(broker: BrokerSettings) -> bool:
-    """Return whether one of the servers accepts a connection; takes a second each at most."""
+    """Return whether one of the servers accepts a connection. It waits at most a second for each."""
     return any(_accepts(host, port) for host, port in _places(broker))
 
 
@@ -156,9 +156,9 @@ def _accepts(host: str, port: int) -> bool:
 
 
 def why_silent(broker: BrokerSettings) -> str:
-    """Return a clause on the first server that accepts a connection; takes a few seconds at most.
+    """Return a clause on the first server that accepts a connection, within a few seconds.
 
-    Raises Untrusted if the two refuse each other's certificates.
+    Raises Untrusted if the server and the client refuse each other's certificates.
     """
     for host, port in _places(broker):
         with suppress(OSError, OverflowError, ValueError):
@@ -174,7 +174,7 @@ def _places(broker: BrokerSettings) -> Iterator[tuple[str, int]]:
 
 
 def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:
-    """Raise OSError if nobody does."""
+    """Return a clause on the server at this address. Raises OSError if none accepts a connection."""
     if broker.tls:
         with (
             suppress(OSError),
@@ -197,19 +197,19 @@ def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:
 
 
 def _asked(asked: socket.socket, broker: BrokerSettings) -> tuple[str | None, bytes]:
-    """Return what is wrong if a Kafka broker answers, else None; and the first answer."""
+    """Return a clause on what is wrong (None unless a Kafka broker answers), and the first answer."""
     answer = _answer(asked, _VERSIONS, 0, b"")
     version = _version(answer)
     if version is None:
         return None, answer
-    body = struct.pack(">i", 0) + (b"\0" if version >= 4 else b"")  # no topics; make none
+    body = struct.pack(">i", 0) + (b"\0" if version >= 4 else b"")  # an empty list of topics; create none
     if broker.users or _answer(asked, _METADATA, version, body):
         return SILENT, answer
     return f"{SILENT} without credentials: username and password are missing", answer
 
 
 def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """Send a request; return the answer, with its size, as far as it comes."""
+    """Send a request. Return the answer with its size prefix; it is cut where no more bytes came in time."""
     name = b"mirrormesh"
     request = struct.pack(f">hhih{len(name)}s", key, version, key, len(name), name) + body
     asked.sendall(struct.pack(">i", len(request)) + request)
@@ -219,7 +219,7 @@ def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:
 
 
 def _received(asked: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or fewer if no more come in time: `_WAIT` is for all of them."""
+    """Return `size` bytes, or fewer if no more come in time. `_WAIT` is the time for all of them."""
     received, until = b"", time.monotonic() + _WAIT
     with suppress(OSError):
         while len(received) < size and (seconds_left := until - time.monotonic()) > 0:
@@ -243,15 +243,16 @@ def _version(answer: bytes) -> int | None:
 
 # Reports when a process's certificates expire; warns two weeks ahead.
 #
-# They are read once, as the clients read them when the process starts.
+# The certificates are read once, when the process starts, because the clients also read them only then.
 
 SOON = timedelta(days=14)
 
 
 class Expiry:
-    """When the certificates in the settings of some brokers end; `brokers` by the name of their setting.
+    """When the certificates in some brokers' settings expire. `brokers`: by the name of their setting.
 
-    Of a file of CAs the last one counts, of the own certificate and those above it the first one.
+    Of a file of CAs the last certificate to expire counts. Of the own certificate and those between it and
+    its CA the first to expire counts.
     """
 
     def __init__(self, brokers: Mapping[str, BrokerSettings]) -> None:
@@ -264,11 +265,11 @@ class Expiry:
 
     @property
     def first(self) -> float:
-        """When the first of them ends, in seconds since 1970; +Inf: there is none."""
+        """When the first of the certificates expires, in seconds since 1970; +Inf: there is none."""
         return min((end.timestamp() for end in self._ends.values()), default=inf)
 
     def soon(self) -> str | None:
-        """Return a sentence on those that end within two weeks; None if none does."""
+        """Return a sentence on the certificates that expire within two weeks; None if none does."""
         now = datetime.now(UTC)
         near = {name: end for name, end in self._ends.items() if end < now + SOON}
         lines = [

@@ -7,16 +7,17 @@ from confluent_kafka import KafkaError
 
 from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, UnknownTopic, Unreachable
 
-# Says which right a process lacks, and what gives it: the same words at its start and while it runs.
+# Names the right that a process lacks and the command that gives it. The words at its start and while it
+# runs are the same.
 
 
 def lacking(subject: str, rights: str) -> str:
-    """Return the words for rights that these credentials lack on a topic or group."""
+    """Return the clause that names the rights that these credentials lack on a topic or group."""
     return f"{subject}: these credentials may not {rights}"
 
 
 def given_by(user: str | None = None) -> str:
-    """Return what gives a process its rights; `user`: the one that it should be."""
+    """Return the words for what gives a process its rights; `user`: the user that it should log in as."""
     to_user = "" if user is None else f" to the user {user}"
     return f"mirrormesh provision MESH --users gives the rights{to_user}, with an administrator's credentials"
 
@@ -26,11 +27,11 @@ def denied(servers: str, subject: str, rights: str, user: str | None = None) -> 
     return Denied(f"{servers}: {lacking(subject, rights)} ({given_by(user)})")
 
 
-# What a reader does about each error of its client, so that none leaves it deaf.
+# What a reader does about each error of its client, so that no error leaves it reading nothing unnoticed.
 #
-# The names are the client's: those with an underscore are its own errors, the others a broker's. An error
-# that stands nowhere here ends the process, and so does one that this version does not know, unless the
-# client calls it retriable: then it passes.
+# The names are the client's. Those with an underscore are its own errors, the others a broker's. An error
+# that is not listed here ends the process, as does one that this version of the client does not know. An
+# error that the client calls retriable is the exception: it is temporary.
 
 
 class Cure(Enum):
@@ -63,9 +64,9 @@ CREDENTIALS = (
     "ILLEGAL_SASL_STATE",
     "GROUP_AUTHORIZATION_FAILED",  # there is no group, and it reads anyway
 )
-"""Certificates and passwords may be renewed any time."""
+"""Certificates and passwords may be renewed at any time, so the reader waits."""
 CLUSTER = (
-    "_UNKNOWN_PARTITION",  # to the client, as while a broker is away: no proof
+    "_UNKNOWN_PARTITION",  # to the client, which also says so while a broker is away: no proof
     "_WAIT_COORD",
     "_WAIT_CACHE",
     "UNKNOWN",  # the broker has failed at a request, as for lack of memory
@@ -94,7 +95,7 @@ CLUSTER = (
     "INVALID_FETCH_SESSION_EPOCH",
     "THROTTLING_QUOTA_EXCEEDED",
 )
-"""A broker has just come back, or its cluster moves a partition: the client asks again."""
+"""A broker has just come back, or its cluster moves a partition. The client repeats the request."""
 NOTHING = (
     "NO_ERROR",
     "_PARTITION_EOF",
@@ -130,7 +131,7 @@ UNREADABLE = (
     "UNSUPPORTED_COMPRESSION_TYPE",
     "UNSUPPORTED_FOR_MESSAGE_FORMAT",
 )
-"""The record cannot be read, and will not be."""
+"""The record cannot be read, and repeating the request does not help."""
 
 PASSING = (*CONNECTION, *CREDENTIALS, *CLUSTER, *NOTHING)
 _CURES: dict[int, Cure] = {
@@ -141,7 +142,7 @@ _CURES: dict[int, Cure] = {
 
 
 def cure(error: KafkaError) -> Cure:
-    """Return what a reader does about an error. One that is fatal to the client ends the process."""
+    """Return what a reader does about an error. An error that is fatal to the client ends the process."""
     if error.fatal():
         return Cure.END
     return _CURES.get(error.code()) or (Cure.WAIT if error.retriable() else Cure.END)

@@ -1,17 +1,18 @@
-"""What the settings of a topic that others made do to records that a node has not read yet.
+"""Checks whether a topic that others created keeps the records that a node has not read yet.
 
-A log must not lose what is unread by another record's doing. Of a compacted topic a later record deletes an
-earlier one with its key; when, the broker's cleaner decides by bytes. `min.compaction.lag.ms` forbids it for
-so long, so a node may read such a topic where that covers the longest time for which a record waits, which
-its owner states (`lag`). `retention.bytes` cuts a log by bytes, so the sizes of some records decide which
-others a node finds that is far behind. `retention.ms` cuts by age.
+No record may cause the deletion of another record that is unread. On a compacted topic a later record deletes
+an earlier one of the same key, at a time that the broker's cleaner decides by bytes. `min.compaction.lag.ms`
+forbids that for a minimum time. So a node may read such a topic if this minimum covers the longest time for
+which a record waits, which its owner states (`lag`). `retention.bytes` cuts a log by bytes, so the sizes of
+some records decide which others are left for a node that is far behind. `retention.ms` cuts by age.
 
-Both ages are a segment's: the time from the largest timestamp in it until now. With `message.timestamp.type`
-LogAppendTime the broker's clock writes timestamps, and no record has a say. With CreateTime, Kafka's default,
-producers write them. What they date back may go sooner than these settings say, and one record that is dated
-ahead spares its segment and what is behind it. So the promise holds by producers' times: that is a caution.
+Both ages are those of a segment: the time from its largest timestamp until now. With `message.timestamp.type`
+LogAppendTime the broker's clock sets the timestamps, so no record influences them. With CreateTime, Kafka's
+default, producers set them. Records with too early a timestamp may be deleted sooner than these settings say.
+One record with too late a timestamp keeps its segment and all later ones. So the promise depends on the
+producers' timestamps, and a caution says so.
 
-A topic's settings may change, and are looked at where the broker shows them (DescribeConfigs).
+A topic's settings may change. They are checked where the broker shows them (DescribeConfigs).
 """
 
 import logging
@@ -33,7 +34,7 @@ from streams.mesh.settings.brokers import BrokerSettings
 
 
 class Judgement(NamedTuple):
-    """Why a node cannot read a topic with such settings, and what its owner should know; a line each."""
+    """Lines on why a node cannot read a topic with such settings, and cautions for its owner."""
 
     refusals: tuple[str, ...]
     cautions: tuple[str, ...]
@@ -46,7 +47,7 @@ UNSEEN = "its settings cannot be seen (DescribeConfigs): see yourself that nothi
 
 
 def judged(configs: Mapping[str, str], lag: float | None) -> Judgement:
-    """Judge a topic by its settings; `lag`: the longest time in seconds that a record waits; None: unsaid."""
+    """Judge a topic by its settings. `lag`: the longest wait of a record in seconds; None: not given."""
     refusals, cautions = list[str](), list[str]()
     policy, retention = configs.get("cleanup.policy", "delete"), configs.get("retention.ms", "-1")
     by_age = list[str]()
@@ -70,7 +71,7 @@ def judged(configs: Mapping[str, str], lag: float | None) -> Judgement:
 
 
 def _compaction(policy: str, spared: str, lag: float | None) -> list[str]:
-    """Return the line that refuses a compacted topic; none if nothing that waits is compacted."""
+    """Return the line that refuses a compacted topic; none if no waiting record can be compacted."""
     harm = "as a later record with its key would remove one that is not read yet"
     if lag is None:
         return [f"cleanup.policy is {policy}: must be delete, or needs source.lag, {harm}"]
@@ -81,9 +82,10 @@ def _compaction(policy: str, spared: str, lag: float | None) -> list[str]:
 
 
 class ExistingTopics:
-    """The settings of a process's existing topics, by their lags; each caution is logged once.
+    """Checks the settings of a process's existing topics, given their lags; logs each caution once.
 
-    `kept`: the seconds for which topics must keep records, those of labels that come later and their records.
+    `kept`: the seconds for which topics must keep their records, for labels that come later and the records
+    that these belong to.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class ExistingTopics:
         self._logged: set[str] = set()
 
     def refusals(self, topics: Iterable[str]) -> list[str]:
-        """Return the lines that refuse these topics by their settings, as they are now. Raises BusError."""
+        """Return the lines that refuse these topics for their current settings. Raises BusError."""
         lines, lags = list[str](), {topic: self._lags[topic] for topic in topics}
         for topic, judgement in judgements(self._broker, lags).items():
             lines += [f"{topic}: {line}" for line in judgement.refusals]
@@ -106,7 +108,7 @@ class ExistingTopics:
         return lines
 
     def short(self) -> list[str]:
-        """Return the lines that refuse topics which keep records for less than labels need.
+        """Return the lines that refuse topics which keep records for a shorter time than labels need.
 
         Raises BusError.
         """
@@ -120,10 +122,10 @@ class ExistingTopics:
         return lines
 
     def unfit(self) -> str | None:
-        """Return a line on a topic that does not fit any more; None if none is known to be so."""
+        """Return a line on a topic whose settings no longer fit; None if no such topic is known."""
         try:
             return next(iter(self.refusals(self._lags) + self.short()), None)
-        except BusError:  # it is away, and is asked again
+        except BusError:  # the broker is away; a later call asks again
             return None
 
     def _caution(self, line: str) -> None:
@@ -133,7 +135,7 @@ class ExistingTopics:
 
 
 def too_short(topic: str, configs: Mapping[str, str], needed: float) -> str | None:
-    """Return a line if a topic keeps its records for less than the seconds that labels need."""
+    """Return a line if a topic keeps its records for fewer seconds than labels need."""
     retention, policy = configs.get("retention.ms", "-1"), configs.get("cleanup.policy", "delete")
     if "delete" not in policy or retention == "-1" or int(retention) >= 1_000 * needed:
         return None
@@ -141,9 +143,9 @@ def too_short(topic: str, configs: Mapping[str, str], needed: float) -> str | No
 
 
 def judgements(broker: BrokerSettings, lags: Mapping[str, float | None]) -> dict[str, Judgement]:
-    """Judge existing topics by their settings now, by their lags. Raises BusError.
+    """Judge existing topics by their current settings and their lags. Raises BusError.
 
-    Where they cannot be seen that is a caution, and so it is of a topic that is not there.
+    Settings that cannot be seen are a caution, and so is a missing topic.
     """
     return {
         topic: Judgement((), (UNSEEN,)) if configs is None else judged(configs, lags[topic])
@@ -172,22 +174,22 @@ def topic_configs(broker: BrokerSettings, topics: Iterable[str]) -> dict[str, di
 
 
 class Sample(NamedTuple):
-    """A topic's partitions, and the first messages of those that are read, in their order."""
+    """A topic's partitions, and the first messages of the partitions that are read, in order."""
 
     partitions: int
     messages: tuple["Message[bytes, bytes]", ...]
 
 
 _SAMPLING = 10.0
-"""Seconds that a broker has to give the first messages of a topic."""
+"""Seconds in which a broker must have sent the first messages of a topic."""
 _TOGETHER, _LOOK = 500, 0.2
-"""Messages of one call of the client, and seconds that it waits for them."""
+"""The most messages that one call of the client returns, and the seconds that it waits for them."""
 
 
 def sample(broker: BrokerSettings, topic: str, partitions: Sequence[int] | None, most: int) -> Sample:
-    """Read a topic's first messages that are committed, at most so many, evenly from the partitions.
+    """Read a topic's first committed messages, at most so many, evenly from the partitions.
 
-    `partitions`: those to read; None: all. Raises BusError, also for a partition that is not there.
+    `partitions`: the partitions to read; None: all. Raises BusError, also for a missing partition.
     """
     logs = Logs(broker, committed=True)
     try:
@@ -211,7 +213,7 @@ def sample(broker: BrokerSettings, topic: str, partitions: Sequence[int] | None,
                 if error is None and messages_left[number]:
                     messages.append(message)
                     messages_left[number] -= 1
-                elif error is not None:  # its end, or what no client can read
+                elif error is not None:  # the partition's end, or a message that no client can read
                     messages_left[number] = 0
     finally:
         consumer.close()

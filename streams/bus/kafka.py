@@ -1,7 +1,8 @@
 """The bus on Apache Kafka, with some further requests of live processes.
 
-Threads: call `send` from any. Acknowledgements, records and failures come in the reader's thread, or in calls
-of `flush`. Requests (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
+Threads: `send` may be called from any thread. The callbacks for acknowledgements, records and failures run in
+the reader's thread, or in calls of `flush`. Requests (`span`, `end`, `read`, `stored`) block for up to three
+seconds, then raise Unreachable.
 """
 
 import time
@@ -33,13 +34,13 @@ from streams.mesh.settings.brokers import BrokerSettings
 # Sends records until they are acknowledged.
 #
 # A send returns at once and never waits for the broker. A refused record is sent again with the same bytes: a
-# failed delivery report does not prove that the record is missing, and receivers drop duplicates. So a right
-# that is taken away ends nothing here: it is named once, until it is back.
+# failed delivery report does not prove that the record is missing, and receivers drop duplicates. So a
+# revoked right does not end the sender. The right is logged once, and its records wait until it is back.
 
 AGAIN = 1.0
 """Seconds from a refusal to the next attempt."""
 MOST = 64 * 2**20
-"""Bytes of refused records that may wait: as many as the client's own queue takes."""
+"""Bytes of refused records that may wait: as many as the client's own queue may have."""
 _SLICE = 0.1  # seconds that `flush` waits for reports before it sends refused records again
 
 
@@ -122,7 +123,7 @@ class Sender:
         except KafkaException as error:
             if error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 # its name
                 raise ClientFailed(f"{record.topic}: the producer has failed") from None
-            if not is_denial(error.args[0]):  # it knows of a refusal by now, and does not ask again
+            if not is_denial(error.args[0]):  # the client remembers a refusal
                 raise bus_error(error.args[0], record.topic) from None
             self._refuse(record, error.args[0])
 
@@ -135,7 +136,7 @@ class Sender:
             self._refuse(record, error)
 
     def _refuse(self, record: _Record, error: KafkaError) -> None:
-        """Keep a record that is to be sent again, and say why."""
+        """Keep a record that is to be sent again, and log why."""
         with self._lock:
             self._refused.append((time.monotonic() + AGAIN, record))
             if sum(len(kept_record.value) for _, kept_record in self._refused) > MOST:
@@ -147,7 +148,7 @@ class Sender:
             LOGGER.warning("%s to %s: %s; it is sent again", error.name(), record.topic, error.str())
         elif new:
             words = denied(self._servers, record.topic, "write")
-            LOGGER.error("%s; until then its records wait", str(words))  # a kind is a text
+            LOGGER.error("%s; until then its records wait", str(words))  # RateLimited compares texts
 
     def _send_again(self) -> None:
         now = time.monotonic()
@@ -163,22 +164,22 @@ class Sender:
 
 # Batches records under load and sends them immediately otherwise. For topics that no round waits on.
 #
-# A broker's work goes with how often it is woken, not with how many records it takes.
+# A broker's work depends on the number of requests, not on the number of records in them.
 
 TOGETHER = 5
 """Milliseconds that a record waits for the ones after it, while they are many."""
 MANY = 50.0
-"""Records a second from which on they wait."""
+"""Records a second from which on a record waits for later ones."""
 _COUNTED = 8
-"""Intervals between sends that the rate is taken of."""
+"""Intervals between sends over which the rate is measured."""
 
 
 class PacedSender:
-    """A sender with two producers, of which the second, which waits, is made once records are many.
+    """A sender with an immediate producer and a batching one, which is made at the first high rate.
 
-    Order holds within a topic: a topic changes from one to the other only while all its own records are
-    acknowledged, so topics that share a sender do not hold each other back. `make` returns a sender that
-    waits that many milliseconds; `clock` is monotonic.
+    Order holds within a topic, because a topic changes its producer only while all records of that topic are
+    acknowledged. Other topics of the same sender do not delay this. `make` returns a sender that waits the
+    given number of milliseconds; `clock` is monotonic.
     """
 
     def __init__(self, make: Callable[[int], Sender], clock: Callable[[], float] = time.monotonic) -> None:
@@ -191,7 +192,7 @@ class PacedSender:
 
     @classmethod
     def of(cls, broker: BrokerSettings, largest: int) -> "PacedSender":
-        """Return one that sends records of up to `largest` bytes to this broker."""
+        """Return a paced sender of records of up to `largest` bytes to this broker."""
         return cls(lambda linger: Sender(broker, largest, linger))
 
     def send(
@@ -251,7 +252,8 @@ class KafkaBus(Bus):
     """Topics of one partition on one broker. Close it when done.
 
     Raises UnknownTopic or Denied for the first of `topics` that is missing, Unreachable if the broker is.
-    Create it half a second before the first send, which otherwise waits that long for the producer's id.
+    Create the bus half a second before the first send. Otherwise that send waits half a second for the
+    producer's id.
 
     Parameters
     ----------
@@ -260,9 +262,9 @@ class KafkaBus(Bus):
     topics : mapping of str to int
         All topics to send to or subscribe to, each with the bytes of its longest value (TopicSpec.largest).
     paced : bool
-        Whether records wait for each other while they are many (PacedSender).
+        Whether records are batched while they are many (PacedSender).
     batches : bool
-        Whether records that are sent together go in one request: a refused one fails all of them.
+        Whether records that are sent together go in one request. A refused record then fails all of them.
     """
 
     def __init__(
@@ -312,7 +314,7 @@ class KafkaBus(Bus):
         return self._sender.waiting
 
     def serve(self, seconds: float = 0.0) -> None:
-        """Handle acknowledgements, waiting up to `seconds` for one, for a bus without a reader."""
+        """Handle acknowledgements, waiting up to `seconds` for the first. For a bus without a reader."""
         self._sender.serve(seconds)
 
     def flush(self, seconds: float) -> bool:
@@ -320,7 +322,7 @@ class KafkaBus(Bus):
         return self._sender.flush(seconds)
 
     def span(self, topic: str) -> tuple[int, int]:
-        """Return the log's first offset, and that of its next record; of any topic of the broker."""
+        """Return the log's first offset, and that of its next record. It may be any topic of the broker."""
         return self._logs.span(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
@@ -331,7 +333,7 @@ class KafkaBus(Bus):
         return {topic: self._logs.end(topic) for topic in topics}
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records from its offset to the end; of any topics of the broker."""
+        """Return each topic's records from its offset to the end. They may be any topics of the broker."""
         return self._logs.stored(offsets)
 
     def subscribe(

@@ -23,19 +23,20 @@ from streams.bus.diagnosis import SILENT, Untrusted, check_own, listens, why_sil
 from streams.bus.errors import Cure, bus_error, cure, is_passing
 from streams.mesh.settings.brokers import BrokerSettings
 
-# Finds the way around records that no client can read, such as a broken or boundless compressed batch.
+# Skips records that no client can read, such as a broken or boundless compressed batch.
 #
-# A batch fails as a whole, at each of its offsets, and tells its first offset alone. So the reader asks for
-# offsets further and further on until one is not of that batch, and then halves the distance. That finds
-# the first offset behind the batch, and passes over nothing else: one offset is asked for a batch of one
-# record, about 2 log2(n) for one of n.
+# A batch fails as a whole, at each of its offsets, and the error names its first offset alone. So the reader
+# asks for offsets further and further on until one is not in that batch, and then halves the distance. This
+# finds the first offset behind the batch, and skips no other record. A batch of one record takes one request,
+# a batch of n records about 2 log2(n).
 
 
 class Gap:
     """The offsets from `first` on of the unreadable batch that begins at `batch`.
 
-    `asked` is the offset to read from next. Say what came of it by `unreadable` or `readable`: either returns
-    whether `asked` is the first offset behind the gap; if not, read from it. A log's end counts as readable.
+    `asked` is the offset to read from next. Report the result by `unreadable` or `readable`. Both return
+    whether `asked` is the first offset behind the gap; if it is not, read from it. A log's end counts as
+    readable.
     """
 
     def __init__(self, first: int, batch: int) -> None:
@@ -50,13 +51,13 @@ class Gap:
             self.asked = max(self._last + 1, min(self.asked, batch))
             return self.readable()
         self._last = self.asked
-        if self._behind is not None and self._behind <= self._last:  # the log is another one by now
+        if self._behind is not None and self._behind <= self._last:  # the log was replaced meanwhile
             self._behind = None
         self._ask()
         return False
 
     def readable(self) -> bool:
-        """Record that `asked` is not of the batch."""
+        """Record that `asked` is not in the batch."""
         if self.asked == self._last + 1:
             return True
         self._behind = self.asked
@@ -78,7 +79,7 @@ LONG = 20.0
 
 
 def append_time(message: "Message[bytes, bytes]") -> float:
-    """Return when the broker took the message, by its clock; inf if it has the sender's time instead."""
+    """Return when the broker appended the message, by its clock; inf if the message has the sender's time."""
     kind, milliseconds = message.timestamp()
     return milliseconds / 1e3 if kind == TIMESTAMP_LOG_APPEND_TIME else inf
 
@@ -107,7 +108,7 @@ class Logs(Stores):
         return str(self._listing().cluster_id)
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return each topic's number of partitions. Raises UnknownTopic, Denied."""
+        """Return the number of partitions of each topic. Raises UnknownTopic, Denied."""
         listed_topics = self._listing().topics
         counts = {}
         for topic in topics:
@@ -142,7 +143,8 @@ class Logs(Stores):
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records from its offset to its log's current end.
 
-        Records that cannot be read are one empty record. Several topics together take no longer than one.
+        Consecutive unreadable records are returned as one empty record. Several topics take no longer than
+        one.
         Raises UnknownTopic, Denied, OffsetOutOfRange.
         """
         ends = {}
@@ -214,7 +216,7 @@ class _Reading:
             raise bus_error(error, topic)
 
     def _skip(self, topic: str, error: KafkaError, offset: int | None) -> None:
-        """Find the way around records that cannot be read; `offset`: where their batch begins."""
+        """Skip records that cannot be read. `offset`: where their batch begins."""
         gap = self._gaps.get(topic)
         if gap is not None and gap.unreadable(gap.asked if offset is None else offset):
             self._leave(topic, gap)
@@ -258,7 +260,7 @@ def reach(broker: BrokerSettings) -> str:
     """Return the id of the broker's cluster: equal for two addresses of one.
 
     Raises Denied for a wrong password or certificate, Unreachable without an answer within `PATIENCE`
-    seconds: it says why, as far as can be found out.
+    seconds. Its text gives the reason, as far as it can be found out.
     """
     if not broker.verify_host_name:
         _warn_unverified(broker.servers)
@@ -281,7 +283,7 @@ def reach(broker: BrokerSettings) -> str:
 
 
 def reach_busy(broker: BrokerSettings) -> str:
-    """Return as `reach`, which it repeats for `LONG` seconds while somebody listens there, but is slow."""
+    """Return as `reach`; repeat it for up to `LONG` seconds while a server listens there but is slow."""
     until = time.monotonic() + LONG
     while True:
         try:
@@ -302,24 +304,24 @@ def _denied(broker: BrokerSettings) -> Iterator[None]:
 
 @cache
 def _warn_unverified(servers: str) -> None:
-    """Log a warning, once a process."""
+    """Log a warning, once in a process."""
     LOGGER.warning("verify_host_name is false: anyone with a certificate of the CA can pose as %s", servers)
 
 
 def reached(broker: BrokerSettings) -> Logs:
-    """Return the logs of a broker that answers. Raises Denied, Unreachable, as `reach`."""
+    """Return a broker's logs once it answers. Raises Denied, Unreachable, as `reach`."""
     reach(broker)
     return Logs(broker)
 
 
 class Stopped(Protocol):
-    """Tells whether the process was asked to stop (like `threading.Event`)."""
+    """Whether the process was asked to stop (like `threading.Event`)."""
 
     def is_set(self) -> bool:
-        """Return whether it was asked."""
+        """Return whether the process was asked to stop."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to that many seconds, and return whether it was asked."""
+        """Wait up to that many seconds, and return whether the process was asked to stop."""
 
 
 def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
@@ -331,6 +333,6 @@ def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
         try:
             return reach(broker)
         except Unreachable as error:
-            LOGGER.warning("waiting for the broker: %s", str(error))  # a kind is a text
+            LOGGER.warning("waiting for the broker: %s", str(error))  # RateLimited compares texts
             stopped.wait(0.1)
     return None

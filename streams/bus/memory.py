@@ -1,7 +1,7 @@
 """The bus in one process: logs in memory, with faults on request.
 
-Without faults every record is delivered once, in the order of the sends. With faults the order over topics is
-drawn from a seed (within a topic it holds, as on a broker), records come twice, and senders are slow.
+Without faults every record is delivered once, in the order of the sends. With faults records come twice,
+senders are slow, and a seed decides the order over topics. Order within a topic still holds, as on a broker.
 """
 
 import heapq
@@ -42,7 +42,7 @@ class Faults:
     slot_time : float
         Seconds that a slot takes to fill.
     crash_before : set of (node, n)
-        The node's process dies before its n-th effect (counted from 1, over all its processes).
+        The node's process dies before its n-th effect. Effects count from 1, over all processes of the node.
     restart_after : float
         Seconds from a crash to the restart.
     """
@@ -101,17 +101,17 @@ class MemoryBroker:
         log.first = max(log.first, first)
 
     def subscribed(self, reader: "MemoryReader", log: Log) -> None:
-        """Schedule deliveries of unread records to the reader, or of the error that its offset is missing."""
+        """Schedule deliveries of unread records to the reader, or of an error if the log lacks its offset."""
         log.readers.append(reader)
         unread_count = log.span[1] - reader.positions[log.topic]
         self._pending.extend([(reader, log)] * (unread_count if unread_count >= 0 else 1))
 
     def soon(self, action: Action) -> None:
-        """Do `action` among the due deliveries."""
+        """Call `action` as one of the due deliveries."""
         self._pending.append(action)
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` after that much virtual time."""
+        """Call `action` after that much virtual time."""
         self._timers_set += 1
         heapq.heappush(self._timers, (self.now + seconds, self._timers_set, action))
 
@@ -149,12 +149,12 @@ class MemoryBroker:
             reader.take(topic, records[place])
             if self._chance is not None and self._chance.random() < self._duplicate and reader.active:
                 reader.take(log.topic, records[int(self._chance.integers(place + 1))])
-        elif offset != NOWHERE and place != len(records):  # at the end: a handler has let it be delivered
+        elif offset != NOWHERE and place != len(records):  # else a handler had it delivered meanwhile
             reader.fail(topic)
 
 
 class MemoryReader(Reader):
-    """A reader of some topics. Its own handlers may close it too."""
+    """A reader of some topics. Its own handlers may close it, unlike those of other buses."""
 
     def __init__(
         self,
@@ -173,16 +173,16 @@ class MemoryReader(Reader):
 
     @property
     def alive(self) -> bool:
-        """Whether it still reads."""
+        """Whether the reader still reads."""
         return self.active
 
     def when_read(self, ends: Mapping[str, int], action: Action) -> None:
-        """Do `action` once all records below these offsets were handed on; at once if they were."""
+        """Call `action` once all records below these offsets were handed on; at once if they were."""
         self._awaited.append((ends, action))
         self._do_awaited()
 
     def close(self) -> None:
-        """Hand on nothing more. Repeating it is harmless."""
+        """Stop handing on records. Repeating it is harmless."""
         if self.active:
             self.active = False
             for log in self._logs:
@@ -239,7 +239,7 @@ class MemoryBus(Bus):
             self._land(log, value, acknowledged, key or b"")
 
     def largest(self, topic: str) -> int:
-        """Return the bytes of the longest value that the topic takes. Raises UnknownTopic."""
+        """Return the length in bytes of the longest value that the topic allows. Raises UnknownTopic."""
         self._log(topic)
         return self._broker.largest
 
@@ -247,7 +247,7 @@ class MemoryBus(Bus):
         """Let virtual time pass until all sends are acknowledged, and return whether they are."""
         until = self._broker.now + seconds
         if self.waiting:
-            self._broker.after(seconds, lambda: None)  # no timer beyond it goes first
+            self._broker.after(seconds, lambda: None)  # stop at the deadline, so that no later timer fires
         while self.waiting and self._broker.now < until and self._broker.deliver():
             pass
         return not self.waiting

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Entry(NamedTuple, Generic[T]):
-    """A record of a topic, and its message; None if it was refused."""
+    """A record of a topic, and its decoded message; None if the message was refused."""
 
     topic: str
     record: Stored
@@ -30,7 +30,7 @@ def messages(entries: Iterable[Entry[T]]) -> list[T]:
 
 
 def valid(entries: Iterable[Entry[PlanRecord]], *, known: bool = False) -> list[Entry[PlanRecord]]:
-    """Return the entries of valid records of plans. `known`: the first one is valid."""
+    """Return the entries of valid records of plans. `known`: whether the first is known to be valid."""
     decoded_entries = [(entry, entry.message) for entry in entries if entry.message is not None]
     records = [record for _, record in decoded_entries]
     if known:
@@ -46,11 +46,12 @@ class MeshLog:
     """Reads the plans, heartbeats and releases of one run, each topic to its current end.
 
     A topic is read from the beginning of its log, or from a given offset, in order. To judge releases by
-    plans, read the edges first: a plan is in its log before the releases of its round.
+    plans, read the edges first, then the plans: a plan is in its log before the releases of its round.
 
-    The codec refuses broken bytes, another run, source or node, other settings, releases outside their public
-    bound, and what is not rightly signed where it must be, or plans ahead of `clock` (None: slots by count).
-    `refused` counts such records by (topic, reason), each time one is read.
+    The codec refuses broken bytes, messages of another run, source or node, messages made under other
+    settings, and releases outside their public bound. It also refuses messages without a right signature
+    where signatures are required, and plans ahead of `clock` (None: slots by count). `refused` counts such
+    records by (topic, reason), each time that one is read.
 
     Methods raise BusError as `stores` does, OffsetOutOfRange if a log was cut meanwhile.
     """
@@ -88,7 +89,7 @@ class MeshLog:
         return {plan.round: plan for record in messages(valid(self.plans())) for plan in record.plans}
 
     def names(self, node: str) -> bool:
-        """Return whether a plan names the node, or counts one that did. All plans are read once, at first."""
+        """Return whether a plan names the node, or counts earlier ones that did. The first call reads all."""
         return any(node in dict(plan.named) or plan.member(node) is not None for plan in self._all_plans)
 
     @cached_property
@@ -104,9 +105,9 @@ class MeshLog:
     def news(
         self, nodes: Iterable[str], offsets: Mapping[str, int]
     ) -> Iterator[Entry[PlanRecord | Heartbeat]]:
-        """Yield all records of plans, and the heartbeats of these nodes, from `offsets` by topic on.
+        """Yield all records of plans, and the heartbeats of these nodes, from the topics' `offsets` on.
 
-        They are read together.
+        All topics are read in one pass.
         """
         decoders: dict[str, Callable[[Stored], PlanRecord | Heartbeat]] = {
             self.topics.progress(node): self._heartbeat(node) for node in nodes
@@ -116,7 +117,7 @@ class MeshLog:
     def releases(
         self, expected: Expected, targets: Iterable[str]
     ) -> Iterator[tuple[str, bytes, ReleaseMessage]]:
-        """Yield (target, bytes, release) of a source's edges to these targets; read together.
+        """Yield (target, bytes, release) of a source's edges to these targets, all read in one pass.
 
         The bytes are those of the release, without its signature.
         """

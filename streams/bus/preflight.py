@@ -23,7 +23,7 @@ from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 
 class PreflightFailed(BusError):
-    """A process cannot start: `lines`, one per failure. `missing`: topics that are not there, and no more."""
+    """A process cannot start. `lines`: one per failure. `missing`: whether only topics are missing."""
 
     def __init__(self, lines: Iterable[str], *, missing: bool = False) -> None:
         self.lines, self.missing = tuple(lines), missing
@@ -31,7 +31,7 @@ class PreflightFailed(BusError):
 
 
 class Outside(NamedTuple):
-    """A position outside its log, which goes from `first` to `end`."""
+    """A position outside its log, which reaches from `first` to `end`."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ def check_clusters(
     brokers: Mapping[str, BrokersSettings],
     clusters: Mapping[BrokerSettings, str],
 ) -> None:
-    """Raise MeshFileError if clusters do not fit the mesh file, which its addresses may not show."""
+    """Raise MeshFileError if clusters do not fit the mesh file: two addresses may belong to one cluster."""
     lines: list[str] = []
     shared = file.mesh_broker
     for name, node_brokers in brokers.items():
@@ -96,11 +96,12 @@ def preflight(
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
-    `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
-    than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
-    must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
-    with all failures, Unreachable. `existing`: others made the topics, and give the rights on them.
-    `partitions`: those that a topic must have. `giver`: what else gives the rights, in words.
+    `positions`: the offsets to read from, by topic and partition. `several`: the topics that may have more
+    than one partition. `user`: the user that a line on missing rights names. `specs`: the topics whose
+    records must not grow without bound; they are checked where the broker shows settings. `existing`: whether
+    others created the topics and give the rights on them. `partitions`: the partitions that a topic must
+    have. `giver`: what else gives the rights, in words. Raises PreflightFailed with all failures,
+    Unreachable.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -116,7 +117,7 @@ def preflight(
             description = answer(future, topic)
         except Unreachable:
             raise
-        except Denied:  # whether it is there or not: Kafka tells neither
+        except Denied:  # whether the topic exists or not: without the right, Kafka does not say
             denied += _lacking(topic, set(), access)
             continue
         except BusError as error:
@@ -144,7 +145,7 @@ def preflight(
 def _miscounted(
     topic: str, count: int, wanted: NamedPartitions | None, several: Collection[str]
 ) -> list[str]:
-    """Return a line if a topic has more partitions than it may, or lacks one of those that are named."""
+    """Return a line if a topic has too many partitions, or lacks one of the required ones."""
     if count != 1 and topic not in several:
         return [f"{topic}: has {count} partitions: must have one"]
     problem = None if wanted is None else no_partition(wanted.numbers, count)
@@ -152,13 +153,13 @@ def _miscounted(
 
 
 def no_partition(numbers: Collection[int], count: int) -> str | None:
-    """Return what is wrong with these numbers of partitions of a topic that has `count`; None: nothing."""
+    """Return why a topic of `count` partitions lacks one of these; None if it has all of them."""
     missing = max(numbers, default=0)
     return None if missing < count else f"has no partition {missing}: must be among 0 to {count - 1}"
 
 
 def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:
-    """Return a line that says which rights on a topic are missing; none if all are there."""
+    """Return a line that names the missing rights on a topic; none if all are there."""
     needed = {"READ": access.reads, "WRITE": access.writes, "DESCRIBE_CONFIGS": access.configs}
     missing = [right for right, topics in needed.items() if topic in topics and right not in allowed]
     words = " or ".join(right.lower().replace("_", " ") for right in missing)
@@ -182,7 +183,7 @@ def _group_failures(client: AdminClient, groups: Sequence[str]) -> list[str]:
 
 
 def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
-    """Return a line for each setting of these topics that lets records grow beyond their limit."""
+    """Return a line for each setting of these topics that lets a record inflate beyond its limit."""
     specs_by_name = {spec.name: spec for spec in specs}
     if not specs_by_name:
         return []
@@ -196,7 +197,7 @@ def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
 
 
 def answer(future: "Future[Any]", subject: str) -> Any:
-    """Return what the broker has answered on a topic or group. Raises BusError."""
+    """Return the broker's answer on a topic or group. Raises BusError."""
     try:
         return future.result()
     except KafkaException as error:
@@ -210,7 +211,7 @@ def _allowed(description: Any) -> set[str]:
 def _outside(
     broker: BrokerSettings, positions: Mapping[str, Mapping[int, int]], counts: Mapping[str, int]
 ) -> tuple[Outside, ...]:
-    logs = Logs(broker, committed=True)  # positions are those of readers of committed records
+    logs = Logs(broker, committed=True)  # positions of readers of committed records
     try:
         outside = []
         for topic, offsets in positions.items():
