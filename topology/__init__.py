@@ -1,1 +1,1 @@
-"""The graph and its schedule: who hears whom, with which weights, in which round. Pure."""
+"""The graph and its schedule: which node mixes whose releases, with which weights, in which round. Pure."""

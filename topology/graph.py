@@ -87,7 +87,7 @@ class Graph:
 
     @cached_property
     def into(self) -> tuple[tuple[str, ...], ...]:
-        """For each node, the nodes with an edge into it, in bytes order."""
+        """For each node, the sources of the edges into it, in bytes order."""
         rows: list[list[str]] = [[] for _ in self.nodes]
         for source, target in zip(self.sources.tolist(), self.targets.tolist(), strict=True):
             rows[target].append(self.nodes[source])
@@ -165,7 +165,8 @@ def union(graphs: Sequence[Graph]) -> Graph:
 
 # Builders of graphs: explicit edges, complete, ring, star, grid, Erdos-Renyi.
 #
-# `nodes` come in the order of the mesh file: a ring goes round in that order, a star's hub is the first.
+# `nodes` come in the order of the mesh file: a ring has them in that order, and a star's hub is the first
+# node.
 
 __all__ = ["Graph", "complete", "erdos_renyi", "from_edges", "grid", "ring", "star"]
 
@@ -195,7 +196,7 @@ def complete(nodes: Sequence[str]) -> Graph:
 
 
 def ring(nodes: Sequence[str], *, directed: bool = False) -> Graph:
-    """Return the ring; in a directed one each node hears the node before it."""
+    """Return the ring; in a directed ring each node receives from the node before it."""
     edges = [*pairwise(nodes), (nodes[-1], nodes[0])] if len(nodes) > 1 else []
     return from_edges(nodes, edges, directed=directed)
 
@@ -219,9 +220,10 @@ def erdos_renyi(
 ) -> Graph:
     """Return a random graph: each pair is an edge with probability p, or mean_degree / (N - 1).
 
-    The graph depends on `seed` and the order of `nodes` alone. It is made connected: one more edge links a
-    random node of each component to one of the next (Erdos and Renyi, 1959, leave it unconnected).
-    Raises ValueError unless exactly one of `mean_degree` and `p` is given, with a probability in [0, 1].
+    The graph depends on `seed` and the order of `nodes` alone. It is made connected: an additional edge links
+    a random node of each component to a random node of the next component (Erdos and Renyi, 1959, leave the
+    graph unconnected). Raises ValueError unless exactly one of `mean_degree` and `p` is given, with a
+    probability in [0, 1].
     """
     if (mean_degree is None) == (p is None):
         raise ValueError("erdos-renyi: give either mean_degree or p")

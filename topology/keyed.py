@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class _Key(ISeedSequence):
-    """The key of a Philox generator: `Philox(key=...)` gives the same, and first asks for entropy in vain."""
+    """The key of a Philox generator. `Philox(key=...)` has the same stream, but reads entropy without use."""
 
     __slots__ = ("_words",)
 

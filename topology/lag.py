@@ -1,18 +1,20 @@
-"""Counts for how long each member holds the others, or does not step: who is planned without for it.
+"""Measures how long each member holds up the others or does not step; names the members to leave out.
 
 Rules
 -----
-* Who holds whom is seen at each tick (`Horizon.holders`): a member is H planned rounds behind, and at least
-  as many full members have nothing left to step.
-* A member that holds the others and steps is slow: its time counts from one step that was seen to the next.
-  The first time counts up to half of the limit, as it may be a pause. Time in which it holds nobody is taken
-  off. So only who holds the others for more than half of the time, and again, comes to the limit.
-* A member that is behind as many others (`Horizon.behind`) and is not seen to step is stuck: it stands still,
-  or it lies. The time since its last step counts, against a limit of its own.
-* Beyond its limit a member is left out, for as long as it has held the others in all: so they go ahead at
-  least as long as they wait. Then it may listen, and counts anew. What it has held in all is forgotten
-  second by second while it keeps up; until then half of the limit holds for it.
-* A scheduler knows what it has seen itself: after a start nobody has held anybody.
+* Each tick determines the members that hold up the others (`Horizon.holders`). These are H planned rounds
+  behind, and at least as many full members have nothing left to step.
+* A member that holds up the others and steps is slow. The time between two of its observed steps is added to
+  its delay. The first such time counts up to half of the limit, as it may be a pause. Time in which the
+  member holds up nobody is subtracted. So only a member that holds up the others repeatedly, and for more
+  than half of the time, reaches the limit.
+* A member that is behind as many others (`Horizon.behind`) and shows no step is stuck: it has stopped, or it
+  reports false progress. The time since its last step has a limit of its own.
+* Beyond its limit a member is left out for as long as it has held up the others in all. So the others run
+  without it at least as long as they have waited. Afterwards it may join as a listener, and its delay starts
+  from 0. While it keeps up, its total falls by one second each second. Until the total is 0, half of the
+  limit applies to it.
+* A scheduler counts only what it has observed itself, so after its start all delays are 0.
 """
 
 from collections import deque
@@ -33,8 +35,8 @@ SEEN = 32
 class LagLimits:
     """Seconds for which a member may hold the others: `stuck` without a step, `slow` while it steps.
 
-    Or for 8 median rounds, if it steps and they take longer; for ever, if `slow` is infinite. Raises
-    ValueError for one that is not above 0.
+    If 8 median rounds take longer than `slow`, they are the limit of a member that steps. If `slow` is
+    infinite, such a member has no limit. Raises ValueError for a limit that is not above 0.
     """
 
     stuck: float
@@ -47,13 +49,13 @@ class LagLimits:
 
     @property
     def period(self) -> float | None:
-        """Seconds between two looks at who holds whom. None: a heartbeat's period is often enough."""
+        """Seconds between two checks for members that hold up others. None: a heartbeat's period suffices."""
         return None if self.slow == inf else max(SHORTEST, self.slow / 10)
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A member is planned without for `seconds`, as it has held the others for `held` seconds."""
+    """A member that is left out for `seconds`, as it has held up the others for `held` seconds."""
 
     name: str
     held: float
@@ -62,7 +64,11 @@ class LeftOut:
 
 @dataclass(slots=True)
 class _Member:
-    """One member: its last step seen; seconds `still` since then; `total` of what it was left out for."""
+    """One member's delays, in seconds.
+
+    `stepped` is the last round stepped, `still` the time behind others since that step. `total` is the delay
+    that it was left out for.
+    """
 
     stepped: int = 0
     still: float = 0.0
@@ -107,7 +113,7 @@ class Lag:
 
     @property
     def slow_limit(self) -> float:
-        """Seconds for which a member that steps may hold the others."""
+        """Seconds for which a member that steps may hold up the others."""
         return max(self._limits.slow, ROUNDS * median(self._rounds or [0.0]))
 
     def pass_time(
@@ -120,8 +126,8 @@ class Lag:
     ) -> list[LeftOut]:
         """Advance by `seconds`; return the nodes to leave out from now on (at most `most`).
 
-        `progress`: the last round that each member has stepped which is waited for. `behind`: those of them
-        that others are ahead of. `holding`: those that hold the others.
+        `progress`: the last round stepped by each member that is waited for. `behind`: those of them that
+        others are ahead of. `holding`: those that hold up the others.
         """
         self._out = {
             name: seconds_left - seconds for name, seconds_left in self._out.items() if seconds_left > seconds
@@ -141,7 +147,7 @@ class Lag:
         return left_out
 
     def _see_rounds(self, seconds: float, progress: Mapping[str, int], *, held: bool) -> None:
-        """Measure a round by the median member, while nobody is held."""
+        """Measure the length of a round by the median member's steps, while nobody is held up."""
         if held or not progress:
             self._front = 0
             return

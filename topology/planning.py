@@ -45,13 +45,13 @@ class Horizon:
 
     def progress(self, last: Plan) -> dict[str, int]:
         """Return the last round stepped of each member of `last` that is waited for."""
-        # as `must_wait`: whoever leaves in a later round is waited for until then, so may hold the others
+        # as in `must_wait`: a member that leaves in a later round is waited for until then
         oldest = self._planned[0] if len(self._planned) == self._size else last.round
         progress = {member.name: self._roster.progress(member, oldest) for member in last.members}
         return {name: stepped for name, stepped in progress.items() if stepped is not None}
 
     def holders(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
-        """Return who holds the others at the end of the plans, which end with `last`: usually nobody.
+        """Return the members that hold up the others at the end of the plans, `last`; usually none.
 
         These have not stepped the oldest of the H rounds, and at least as many full members have stepped all
         but the newest H/4 + 1, as far as their heartbeats tell: one follows every (H/4)-th step.
@@ -64,9 +64,10 @@ class Horizon:
         return behind if ahead >= len(behind) else []
 
     def behind(self, last: Plan, progress: Mapping[str, int], outside: int) -> list[str]:
-        """Return who has a plan to step that at least as many others have stepped, or wait for the next.
+        """Return the slowest members, if at least as many others are ahead of them; otherwise none.
 
-        These are full members, and `outside`, the live nodes that have no place in `last`.
+        Ahead are full members that have stepped more, and the `outside` live nodes that have no place in
+        `last`.
         """
         full = [progress[member.name] for member in last.members if member.full and member.name in progress]
         slowest = min(progress.values(), default=0)
@@ -75,7 +76,7 @@ class Horizon:
         return behind if faster >= len(behind) else []
 
     def skip(self, last: Plan | None, round: int, current: int) -> int:
-        """Return the round to plan: `round`, or `current` to drop slots that are long gone.
+        """Return the round to plan: `round`, or `current` if slots are dropped.
 
         Slots are dropped when the slowest member is more than H rounds behind the clock, which is in round
         `current`. Where nobody is waited for, all count as having stepped the round before `round`.
@@ -103,9 +104,9 @@ def make_plan(
 ) -> Plan:
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
-    Full members get the schedule's weights of the round. A listener hears all n full members that it has a
-    provisioned edge from, whichever edges are on in the round, each with weight 1/n. Without full members
-    there are no edges.
+    Full members get the schedule's weights of the round. A listener receives from all n full members that it
+    has a provisioned edge from, each with weight 1/n, whichever edges are on in the round. Without full
+    members there are no edges.
     """
     full = tuple(member.name for member in members if member.full)
     if not full:
@@ -158,15 +159,16 @@ def _with_listeners(edges: Edges, members: tuple[Member, ...], graph: Graph) -> 
     return joined[0][order], joined[1][order], joined[2][order]
 
 
-# Chooses the members of the next plan, and says when a run has nobody left to learn from.
+# Chooses the members of the next plan, and decides when a run is over.
 #
-# Usually the next plan has a full member that the last one named. Where it has none, the mesh begins again
-# from what its journals hold: in one plan all who may have a journal listen, to nobody, so each goes on
-# from its own last release, and is full in the next one. So silence ends no run.
+# Usually the next plan has a full member that the last plan named. Without such a member the mesh begins
+# again from the releases in its journals. In one plan all nodes that may have a journal are listeners without
+# edges, so each continues from its own last release. They are full members of the next plan. So a run does
+# not end because nodes are silent.
 
 
 def nobody_is_left(roster: Roster, last: Plan, round: int) -> bool:
-    """Return whether all who carry the run on from `last` are lost: its full members, or all if none is."""
+    """Return whether all full members of `last` are lost; if none is full, whether all members are."""
     any_full = False
     for member in last.members:
         any_full |= member.full
@@ -176,7 +178,7 @@ def nobody_is_left(roster: Roster, last: Plan, round: int) -> bool:
 
 
 def is_over(roster: Roster, last: Plan, round: int) -> bool:
-    """Return whether no journal of the run can be left: nobody can go on, and nobody can come back."""
+    """Return whether no journal of the run can be left: no member can go on, and none can come back."""
     return nobody_is_left(roster, last, round) and all(  # rule 16: silence ends no run
         roster.has_no_journal(name, round) for name, _ in named_after(last)
     )
@@ -185,7 +187,7 @@ def is_over(roster: Roster, last: Plan, round: int) -> bool:
 def chosen_members(
     roster: Roster, live: Sequence[str], last: Plan | None, round: int, least: int, *, again: bool
 ) -> tuple[Member, ...]:
-    """Return the members of the plan of `round` after `last`; none if it must wait for more than `live`.
+    """Return the members of the plan of `round` after `last`; none if the plan must wait for further nodes.
 
     `again`: plans were lost, so all begin again.
     """
@@ -201,7 +203,7 @@ def chosen_members(
 
 
 def _begins_again(roster: Roster, last: Plan, round: int) -> bool:
-    """Return whether nobody is waited for: all are lost, or some must join again and the rest is silent."""
+    """Return whether no member can go on: all are lost, or some must join again and the others are silent."""
     return nobody_is_left(roster, last, round) or any(
         member.full and roster.has_lost_its_place(member, round) for member in last.members
     )

@@ -27,7 +27,8 @@ MOST_TOLD = 8
 class Member(NamedTuple):
     """A node in a plan: its name, the journal life that may act for it, and whether it is a full member.
 
-    A listener (`full` false) is in its first planned round: it hears full members, and nobody hears it.
+    A listener (`full` false) is in its first planned round. It receives releases of full members, and no
+    other node mixes its release.
     """
 
     name: str
@@ -38,8 +39,9 @@ class Member(NamedTuple):
 class Place(NamedTuple):
     """One member's part of a plan.
 
-    `row`: the edges into it as (source, a_ij), in bytes order of the source. `own_weight`: a_ii, which is
-    1 - the row's sum, taken in that order, at least 0. `targets`: the members that hear it, in bytes order.
+    `row`: the edges into it as (source, a_ij), in bytes order of the source. `own_weight`: a_ii, which is 1 -
+    the row's sum, summed in that order, at least 0. `targets`: the members that mix its release, in bytes
+    order.
     """
 
     member: Member
@@ -102,7 +104,7 @@ _SIZES = Struct("<QQIIII")
 
 
 def _mark(plan: "Plan") -> bytes:
-    """Return the first half of a SHA-256 of all that the plan says (docs/reference/wire.md)."""
+    """Return the first half of the SHA-256 of the whole plan (docs/reference/wire.md)."""
     members, plan_counts = plan.members, plan.named
     words = (plan.run, *[member.name for member in members], *[member.instance for member in members])
     counts = np.array([count for _, count in plan_counts], "<u8")
@@ -122,11 +124,11 @@ def _mark(plan: "Plan") -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A node's report of itself on `progress.<i>`: fixed fields, nothing about data.
+    """A node's report of its progress, on `progress.<i>`. Its fields are fixed; none is about data.
 
     `stepped`: the last round it has stepped (0: none). `join_after`: it asks to join in a plan after that
     round. `leave_from`: it asks to be in no plan from that round on. `hello`: its process has just started.
-    `accused`: instances of nodes that it hears which have sent two values for a round; at most `MOST_TOLD`.
+    `accused`: instances of its sources that have sent two values for one round; at most `MOST_TOLD`.
     """
 
     run: str
@@ -140,14 +142,14 @@ class Heartbeat:
     accused: tuple[str, ...] = ()
 
     def has_left(self, last: "Plan") -> bool:
-        """Return whether the node has left in order, by the last plan: it need not be heard any more."""
+        """Return whether the node has left as it asked, by the last plan, so it need not send heartbeats."""
         first = self.leave_from
         return first is not None and first <= last.round and last.member(self.node) is None
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The mesh in one round. Immutable. `members` are in bytes order of their names; none ends the run.
+    """The mesh in one round. Immutable. `members` are in bytes order; without them it ends the run.
 
     Edge k goes from `members[sources[k]]` to `members[targets[k]]` with weight a_ij = `weights[k]` (i the
     target, j the source), shape (E,), sorted by (target, source), no self-loops: a_ii = 1 - the rest.
@@ -198,7 +200,7 @@ class Plan:
         return self._places.get(name)
 
     def member(self, name: str) -> Member | None:
-        """Return the member of that name, or None."""
+        """Return the member of that name, or None if the plan does not name it."""
         place = self._places.get(name)
         return place.member if place else None
 
@@ -218,12 +220,12 @@ class Plan:
 # Rules
 # -----
 # * A record holds plans that follow one another, and the mark of the plan that its first one continues.
-# * A reader takes a record whole if it continues the last valid plan, else not at all. So of two schedulers'
-#   records that continue the same plan the first one read counts, and all that was published on top of the
-#   other one is void: round numbers alone would let it follow.
-# * A run's first plan continues nothing. But a log may have lost its beginning, so that the record that comes
-#   first may be void. Then the longest chain counts: a void one ends with the horizon of its scheduler, so
-#   whoever begins to read there knows the valid plans from two horizons on, and the log holds several.
+# * A record is valid as a whole if it continues the last valid plan; otherwise it is void as a whole. So of
+#   two schedulers' records that continue the same plan the first one read is valid, and the other one is
+#   void, with all records that continue it. Round numbers alone could not exclude these.
+# * A run's first plan continues nothing. But a log may have lost its beginning, so its first record may be
+#   void. Then the longest chain is valid. A void chain ends at its scheduler's horizon, so a reader that
+#   begins there knows the valid plans from two horizons on, and the log holds several horizons.
 
 NOTHING = bytes(16)
 """The mark that a run's first plan continues."""
@@ -231,7 +233,7 @@ NOTHING = bytes(16)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanRecord:
-    """Plans in order, after the plan with the mark `continues`. Raises ValueError for what no chain takes."""
+    """Plans in order, after the plan with the mark `continues`. ValueError unless they follow one another."""
 
     continues: bytes
     plans: tuple[Plan, ...]
@@ -258,7 +260,7 @@ def after(last: Plan | None, plans: tuple[Plan, ...]) -> PlanRecord:
 
 
 class Chain:
-    """The valid plans read so far. The first record is taken as it is, unless the log is `whole`."""
+    """The valid plans read so far. Unless the log is `whole`, its first record may continue any plan."""
 
     def __init__(self, *, whole: bool = True) -> None:
         self.last: Plan | None = None
@@ -282,7 +284,7 @@ def continues(record: PlanRecord, last: Plan) -> bool:
 
 
 def valid_records(records: Iterable[PlanRecord], *, whole: bool = True) -> list[PlanRecord]:
-    """Return the valid records of a log, in order; `whole`: it has not lost its beginning."""
+    """Return the valid records of a log, in order; `whole`: whether it still has its beginning."""
     if whole:
         full_chain = Chain()
         return [record for record in records if full_chain.take(record)]
@@ -306,18 +308,19 @@ def _length(chain: list[PlanRecord]) -> int:
     return sum(len(record.plans) for record in chain)
 
 
-# The clock of slots by time, and how far the broker's confirms it.
+# The clock of slots by time, and its limit by the broker's clock.
 #
 # Rules
 # -----
-# * A scheduler's clock counts up to the newest append time that it has read, by the broker's clock: one that
-#   is ahead plans no further than one that is right.
+# * A scheduler's clock counts at most up to the newest append time that it has read, which is by the broker's
+#   clock. So a scheduler with a fast clock plans no further than one with a right clock.
 # * A record of plans is void if one of its plans lies more than 2H + 1 rounds beyond both the plan before it
-#   and the slot in which the broker took the record. All readers have the same append time, so it is void for
-#   all of them, at any time. Rounds within 2H + 1 of the last plan need no clock: lost plans may skip so
-#   many. A plan in which nobody is full begins again after lost plans, by the nodes' progress, and may lie
-#   anywhere.
-# * Where a topic has its senders' times instead, no append time is known, and each clock counts as it is.
+#   and the slot in which the broker appended the record. All readers see the same append time, so the record
+#   is void for all of them, at any time. Rounds within 2H + 1 of the last plan need no clock: lost plans may
+#   skip so many. A plan without full members begins again after lost plans. Its round follows from the nodes'
+#   progress, so it has no such limit.
+# * Where a topic stores its senders' times instead, no append time is known, and each scheduler's clock has
+#   no limit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,16 +332,16 @@ class SlotClock:
     horizon: int
 
     def round_at(self, seconds: float) -> float:
-        """Return the round whose slot is then; 0 before the start, inf at an unknown time (inf)."""
+        """Return the round of the slot at that time; 0 before the start, inf for an unknown time (inf)."""
         periods = (seconds - self.start) / self.period
         return floor(periods) + 1 if 0 <= periods < inf else max(0.0, periods)
 
     def end(self, round: int) -> float:
-        """Return when the slot of a round is over."""
+        """Return the time at which the slot of a round ends, in seconds since 1970."""
         return self.start + round * self.period
 
     def bounded(self, current: int, confirmed: float) -> int:
-        """Return the round that a clock in round `current` counts as, if the broker's says `confirmed`."""
+        """Return the clock's round `current`, at most the round at the broker's time `confirmed`."""
         return int(min(current, self.round_at(confirmed)))
 
     def is_ahead(self, record: PlanRecord, appended: float) -> bool:

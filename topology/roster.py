@@ -22,9 +22,9 @@ class _Entry:
 
 
 class Roster:
-    """Collects what heartbeats and plans tell about `nodes`. `pass_time` is the clock of silence.
+    """The state of `nodes`, from heartbeats and plans. `pass_time` is the clock of silence.
 
-    The newest process of a node speaks for it: after its hello, heartbeats of the process before are ignored.
+    Only the newest process of a node counts: after its hello, heartbeats of earlier processes are ignored.
     """
 
     def __init__(self, nodes: tuple[str, ...], silence: float | None) -> None:
@@ -42,7 +42,7 @@ class Roster:
         self._expected: dict[str, _Entry] = {}  # by plans that are published and not read yet
 
     def knows(self, name: str) -> bool:
-        """Return whether the mesh has such a node."""
+        """Return whether a node of that name is in the mesh."""
         return name in self._nodes
 
     def is_replaced(self, beat: Heartbeat) -> bool:
@@ -60,7 +60,7 @@ class Roster:
         return self._clock - self._last_heard <= self._silence
 
     def replay(self, beat: Heartbeat) -> None:
-        """Handle a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
+        """Handle a heartbeat of unknown age, from the log. It makes a node live only if `silence` is None."""
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:  # rule 10
             replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
             replaced.append(self._beats[beat.node].boot)
@@ -79,7 +79,7 @@ class Roster:
         self._spoke[beat.node] = self._clock
 
     def distrust_progress(self, name: str) -> None:
-        """Count the node as having stepped nothing since it joined, until it is heard again."""
+        """Count the node as having stepped no round since it joined, until its next heartbeat."""
         self._doubted.add(name)
 
     def leave_out(self, names: frozenset[str]) -> None:
@@ -116,7 +116,7 @@ class Roster:
         return beat.stepped if beat and name not in self._doubted else 0
 
     def candidate(self, name: str, last: Plan | None, round: int) -> Member | None:
-        """Return the node as a member of the plan of `round` after `last`, or None if it is not to be one.
+        """Return the node as a member of the plan of `round` after `last`; None if it must not be a member.
 
         In a run's first plan every node is full. Later a node is full if `last` names it under the same
         instance and it does not ask to join; any other listens.
@@ -138,7 +138,8 @@ class Roster:
     def returning(self, name: str, last: Plan | None, round: int) -> Member | None:
         """Return the node as a listener of a plan in which all listen; None if it may have no journal.
 
-        It goes on from its own last release: the one of the instance that it says, or that `last` names.
+        It continues from its own last release, that of the instance in its heartbeat, or without a heartbeat
+        that of the instance in `last`.
         """
         beat = self._beats.get(name)
         if beat is None:
@@ -150,14 +151,14 @@ class Roster:
         return Member(name, beat.instance, full=False)
 
     def has_lost_its_place(self, member: Member, round: int) -> bool:
-        """Return whether a live node is there under the member's instance, and has to join again."""
+        """Return whether the member is live under the instance that the plan names, and has to join again."""
         beat = self._beats.get(member.name)
         if beat is None or not self.is_live(member.name) or beat.instance != member.instance:
             return False
         return self._asks_to_join(beat) and not _leaves(beat, round)
 
     def has_no_journal(self, name: str, round: int) -> bool:
-        """Return whether a node that was a member has nothing to go on from: it says so itself, or leaves."""
+        """Return whether a former member has no journal to continue from, by its own heartbeat, or leaves."""
         beat = self._beats.get(name)
         if beat is None:
             return False
@@ -166,12 +167,15 @@ class Roster:
         return _leaves(beat, round) or (is_there and self.is_live(name) and not beat.stepped)
 
     def has_begun_anew(self, name: str, last: Plan) -> bool:
-        """Return whether the node is there as another instance than the one that the plan names."""
+        """Return whether the node has come back as another instance than the one that the plan names."""
         beat, member = self._beats.get(name), last.member(name)
         return beat is not None and member is not None and beat.instance != member.instance
 
     def is_lost(self, member: Member, round: int) -> bool:
-        """Return whether a full member cannot be full from `round` on: it is gone, or has to join again."""
+        """Return whether a full member cannot be full from `round` on.
+
+        It is another instance now, has asked to join again, or leaves.
+        """
         beat = self._beats.get(member.name)
         if beat is None:
             return False
@@ -189,7 +193,7 @@ class Roster:
         return max(self.stepped(member.name), entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
-        """Return whether its request is open: no plan above the round that it names has let it in."""
+        """Return whether its request to join is open: no plan above `join_after` has it as a joining node."""
         if beat.join_after is None:
             return False
         entry = self._entry(beat.node)

@@ -5,45 +5,46 @@ Rules
 The number of a rule stands beside each branch that keeps it, here, in `planning` and in `roster`.
 
  1. The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans
-    is valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it
-    is not ahead of the clock (slots by time; rules above `SlotClock`).
- 2. What is published counts as planned before it is read: more is planned on top of it, up to the horizon.
-    If another's record comes between, the rest is void, and the machine plans again on top of that record.
-    What it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules above
-    `Unread`). If it comes yet, the first record counts.
+    is valid iff it belongs to this run, it continues the last valid plan, that plan does not end the run, and
+    the record is not ahead of the clock (slots by time; rules above `SlotClock`).
+ 2. A published plan counts as planned before it is read back, so further plans may follow it, up to the
+    horizon. If another scheduler's record comes between, the remaining published plans are void, and the
+    machine plans again after that record. Plans that are not read back within `silence` (10 s, if none) count
+    as lost by the broker, and are planned again (rules above `Unread`). If they arrive after all, the first
+    record counts.
  3. The next round is the last one + 1. If members are more than H periods behind the clock (slots by time),
     it is at least the clock's round.
  4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules above
-    `Claims`): one node's up to the last plan + H, more than that only as the median of the live members of
-    the last plan that have not begun anew since, if two have not (of all its live members else, so a lone one
-    is believed; of all live nodes before the first), and then the next round is the median + 2H + 1. The mesh
-    begins again there.
- 5. Of a heartbeat that tells more progress, only the progress is refused: it counts as none.
+    `Claims`). One node's progress counts up to the last plan + H. Progress beyond that counts only as a
+    median: of the live members of the last plan that have not begun anew since, if there are at least two;
+    otherwise of all its live members, so a lone one is believed; before the first plan, of all live nodes.
+    Then the next round is the median + 2H + 1, and the mesh begins again there.
+ 5. Of a heartbeat that claims more progress, only the progress is refused, and counts as 0.
  6. In one process no plan outlives its run: the first plan follows the furthest progress, and nothing was
     lost.
  7. A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
-    counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A
-    member is lost if it came back as another instance, asks to join again, or leaves by then.
- 8. A member that holds the others for too long is left out, and counts as silent meanwhile (rules in `lag`):
-    of those who are live, `min_members` stay.
+    counts as having stepped the round before its first. The scheduler does not wait for silent or lost
+    members. A member is lost if it came back as another instance, asks to join again, or leaves by then.
+ 8. A member that holds up the others for too long is left out, and counts as silent meanwhile (rules in
+    `lag`). At least `min_members` of the live members stay.
  9. A node is live if it was heard within `silence`. At the start, and when the first node is heard after none
     was live, every member of the last plan counts as heard at that moment.
-10. The newest process of a node speaks for it: once it has said hello, heartbeats of the one before are
-    refused.
+10. Only the newest process of a node counts: after its hello, heartbeats of the process before are refused.
 11. In the first plan every live node is full. Later a live node that the last plan names under its instance
-    is full; any other listens, and so does a node that asks to join, in a plan above the round that it names.
+    is full. Any other live node listens. A node that asks to join also listens, in a plan above the round
+    that its request names.
 12. No plan names a node from the round on in which it asks to leave.
-13. Nothing is planned for fewer than `min_members` (all nodes before the first plan, as what a few say is no
-    median).
+13. Nothing is planned for fewer than `min_members`. Before the first plan that is all nodes, as a median
+    needs the claims of more than a few.
 14. Nothing is planned after a plan of a newer generation: its scheduler has a newer mesh file.
-15. After the first plan there is a full member in each, but for one case. If plans were lost, or no full
+15. After the first plan each plan has a full member, with one exception. If plans were lost, or no full
     member of the last plan can go on (all are lost; or some have to join again, and the others are silent),
-    the mesh begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full
-    afterwards.
-16. The run ends with a plan without members: after `rounds`, or when no journal with a round can be left, as
-    then there is nobody to learn from: every node that was ever a member has begun anew or never stepped, and
-    is there to say so (to be counted as heard is not enough), or leaves.
-    Nothing is planned after it.
+    the mesh begins again. In one plan all live nodes that may have a journal are listeners without edges, and
+    they are full afterwards.
+16. The run ends with a plan without members, after which nothing is planned. It ends after `rounds`, or when
+    no journal with a round can be left, as then no release is left to learn from. In that case every node
+    that was ever a member either leaves, or has begun anew or never stepped, and has said so in a heartbeat
+    within `silence` (to be counted as heard is not enough).
 
 | event            | changes                                  | refused (counted, changes nothing)          |
 |------------------|------------------------------------------|---------------------------------------------|
@@ -85,11 +86,11 @@ from topology.scheduler_events import (
 # * A node's claim is the last round that it has stepped, as it says when it is first heard after the start,
 #   or at any time before the run's first plan.
 # * Nodes step planned rounds alone. So if the lower median of the claims of live nodes is beyond the last
-#   plan, plans were lost. Nodes that have begun anew since that plan know of none, and have no say if at
-#   least two others have one; that may turn out later. A plan is at most H ahead of the slowest live node,
-#   so no honest node has acted on a plan beyond the median + 2H.
-# * Else the claim of one node alone counts up to the last plan + H, at the start alone: it may skip so many
-#   rounds, and no more.
+#   plan, plans were lost. Nodes that have begun anew since that plan know no plans, and their claims are left
+#   out if there are at least two others; that may become known later. A plan is at most H ahead of the
+#   slowest live node, so no honest node has acted on a plan beyond the median + 2H.
+# * Otherwise a single node's claim counts up to the last plan + H, at the start alone. So one node can make
+#   the mesh skip at most H rounds.
 
 MOST = 2**62
 """The last round that anybody believes in: sums with a horizon stay far inside 64 bits."""
@@ -106,7 +107,7 @@ class Claims:
         self._alone = 0  # what one node's claim at the start has counted
 
     def replay(self, node: str, stepped: int) -> None:
-        """Store a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
+        """Store a claim from the log. The node's newest claim counts; one beyond `MOST` counts as 0."""
         self._claims[node] = stepped if stepped <= MOST else 0
 
     def hear(self, node: str, stepped: int, *, begun: bool) -> bool:
@@ -118,12 +119,12 @@ class Claims:
         return True
 
     def median(self, names: Iterable[str]) -> int:
-        """Return the lower median of these nodes' claims; one of whom nothing is known claims 0."""
+        """Return the lower median of these nodes' claims; the claim of a node is 0 if none is known."""
         claims = sorted(self._of(names))
         return claims[(len(claims) - 1) // 2] if claims else 0
 
     def look(self, names: Iterable[str]) -> None:
-        """Find out, by what these nodes claim, whether plans were lost."""
+        """Store the median of these nodes' claims: beyond the last plan, it shows that plans were lost."""
         self._median = self.median(names)
 
     def start(self, names: Iterable[str], last: int) -> None:
@@ -163,7 +164,8 @@ class Claims:
     def beyond(self, median: int, current: int | None) -> int:
         """Return a round that no honest node has acted on or beyond, if plans were lost.
 
-        `current`: the clock's round, where slots are periods of time: nobody steps one that is not over.
+        `current`: the clock's round, where slots are periods of time: no honest node steps one before its
+        end.
         """
         safe = median + 2 * self._horizon + 1
         return safe if current is None else min(safe, max(median, current) + 2)
@@ -172,14 +174,15 @@ class Claims:
         return [self._claims.get(name, 0) for name in names]
 
 
-# The plans that a scheduler has published and not read back yet. They count as planned meanwhile.
+# The plans that a scheduler has published and not read back yet. Until then they count as planned.
 #
 # Rules
 # -----
-# * If another's record comes between, what was published on top of it is void: all of that is planned again.
-# * A void record may be followed by what it continues, as a bus may send records again. Where that makes a
-#   second record void, the broker has lost it: all that is published is planned again.
-# * What is not read for too long is lost, too: nothing else may follow to show it.
+# * If another scheduler's record comes between, all unread plans of this one are void and are planned again.
+# * The record that a void record continues may arrive after it, as a bus may send records again. If a second
+#   record that continues the same missing record is void, the broker has lost the missing record, and all
+#   published plans are planned again.
+# * Plans that are not read back for too long are lost, too, as no later record may come to show the loss.
 
 UNREAD = 10.0
 """Seconds after which what was published and is not read is lost, where nobody is ever silent."""
@@ -219,7 +222,7 @@ class Unread:
     def void(self, record: PlanRecord) -> bool:
         """Handle a void record; return whether this scheduler published it.
 
-        Then it and all on top of it is to be planned again.
+        If so, this record and all plans after it are to be planned again.
         """
         marks = [plan.mark for plan in self.plans]
         if record.last.mark not in marks:
@@ -292,7 +295,7 @@ class SchedulerMachine:
 
     @property
     def standing(self) -> tuple[int, int]:
-        """The number of live nodes, and the last round that the slowest of them has stepped."""
+        """The number of live nodes, and the last round that the slowest live node has stepped."""
         live = [name for name in self._nodes if self._roster.is_live(name)]
         return len(live), min(map(self._roster.stepped, live), default=0)
 
@@ -362,9 +365,9 @@ class SchedulerMachine:
         return None
 
     def _skip_ahead(self, record: PlanRecord) -> Refusal:
-        """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is.
+        """Refuse a record ahead of the clock. If this scheduler published it, plan again without the clock.
 
-        If that is void too, wait for the next tick: each attempt is a record on the topology.
+        If that record is void too, wait for the next tick, as each attempt is a record on the topology.
         """
         self._resting = self._unread.void(record) and self._current is None  # rules 1 and 2
         self._current = None  # until the next tick
@@ -397,7 +400,7 @@ class SchedulerMachine:
         return refusal
 
     def _leave_out(self, seconds: float) -> list[LeftOut]:
-        """Count who holds the others, and leave out who has done so for too long."""
+        """Count each member's delay of the others, and leave out the members that exceed their limit."""
         last = self.last
         if self._lag is None or last is None:
             return []
@@ -412,9 +415,10 @@ class SchedulerMachine:
         return left_out
 
     def _look_for_lost_plans(self, last: Plan, *, of_two: bool = False) -> None:
-        """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing.
+        """Find out from the claims of the nodes whether plans after `last` were lost.
 
-        `of_two`: only where two at least know something, as others were heard before, and may be silent now.
+        Nodes that have begun anew since `last` know no plans. `of_two`: only if at least two others are live,
+        as further ones were heard before, and may be silent now.
         """
         live = self._live_of(last)
         know = [name for name in live if not self._roster.has_begun_anew(name, last)]
@@ -425,7 +429,7 @@ class SchedulerMachine:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]
 
     def _distrust_progress(self, last: Plan) -> list[Refusal]:
-        """Believe nobody's progress beyond what can be, once there is a plan. Return a refusal for each."""
+        """Count impossible progress as 0, once there is a plan. Return a refusal for each such node."""
         believed = self._believed(last)
         doubted = [name for name in self._nodes if self._roster.stepped(name) > believed]
         for name in doubted:

@@ -21,9 +21,9 @@ class SchedulerSettings:
     `horizon` H: the number of planned rounds that a plan may be ahead of the slowest live member. `silence`:
     seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
     members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
-    end). `generation`: that of the mesh file. `one_process`: the topology begins anew with each start, and
-    all nodes are beside it: the first plan follows what the furthest of them says. `lag`: how long a member
-    may hold the others (None: for ever). Raises ValueError for values outside these ranges.
+    end). `generation`: that of the mesh file. `one_process`: all nodes run in this process, and the topology
+    begins anew with each start, so the first plan follows the furthest progress that a node reports. `lag`:
+    how long a member may hold the others (None: for ever). Raises ValueError for values outside these ranges.
     """
 
     run: str

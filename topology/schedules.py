@@ -105,8 +105,8 @@ class CycleSchedule:
 class SwitchingSchedule:
     """Switches each pair of an undirected graph on with `probability`, independently in each round.
 
-    The pairs that are on depend on (seed, round) alone, not on the members; they get Metropolis weights.
-    Raises ValueError for a directed graph or a probability outside (0, 1].
+    The pairs that are on depend on (seed, round) alone, not on the members. These pairs get Metropolis
+    weights. Raises ValueError for a directed graph or a probability outside (0, 1].
     """
 
     graph: Graph
@@ -172,7 +172,7 @@ class Copies:
         return (first + places).reshape(-1)
 
 
-# Measures of how far and how fast a schedule spreads what nodes learn: for reports before a run.
+# Measures of how fast a schedule spreads what nodes learn, for reports before a run.
 
 DENSE = 512
 """Largest number of nodes for which a mixing rate is computed."""
@@ -239,7 +239,7 @@ def mixing_rate(schedule: Schedule, rounds: int, starts: int = 1) -> float | Non
 def least_weight(schedule: Schedule, rounds: int) -> tuple[float, bool]:
     """Return the smallest positive weight of rounds 1 to `rounds`, and whether every diagonal is positive.
 
-    With all nodes present; a_ii of a node that hears only others is 0, up to rounding.
+    All nodes are present. If a node's mix holds only others' releases, its a_ii is 0, up to rounding.
     """
     nodes = schedule.graph.nodes
     least, positive = 1.0, True

@@ -80,11 +80,11 @@ def metropolis_on(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) 
 def permutations(graph: Graph) -> Weights:
     """Return weights for a directed graph: a convex combination of permutations along its cycles.
 
-    Cycles cover every edge at least once (`circulation`); a cycle is a permutation P_c that leaves the other
-    nodes in place. With k the most cycles through one node, A = I + sum_c (P_c - I) / (k + 1): positive on
-    every edge and on the diagonal, rows and columns sum to 1, so a convex combination of permutations
-    (Birkhoff, 1946). On a directed ring: (I + P) / 2. Raises ValueError, naming the edge, for an edge on no
-    directed cycle: its weight would have to be 0.
+    Cycles cover every edge at least once (`circulation`); each cycle is a permutation P_c that leaves the
+    other nodes in place. With k the largest number of cycles through one node, A = I + sum_c (P_c - I) / (k +
+    1): positive on every edge and on the diagonal, rows and columns sum to 1, so a convex combination of
+    permutations (Birkhoff, 1946). On a directed ring: (I + P) / 2. Raises ValueError, naming the edge, for an
+    edge on no directed cycle: its weight would have to be 0.
     """
     passes = circulation(graph)
     through = np.bincount(graph.targets, passes, len(graph.nodes)).max(initial=0.0)

@@ -58,7 +58,7 @@ def discrete_delta(epsilon: float, sensitivity: float, scale: float, coordinates
 
 
 def says_nothing(scale: float, coordinates: int) -> bool:
-    """Return whether discretisation costs so much that the bound is useless and would overflow."""
+    """Return whether discretisation costs so much that the bound is useless, and would overflow."""
     return coordinates > 1000 * scale * scale
 
 

@@ -1,6 +1,6 @@
-"""The guarantee to the owner of a record, its price, and the ledger of what rounds have charged.
+"""The guarantee to the owner of a record, its price, and the ledger of the charged rounds.
 
-Every sentence about the guarantee is made from one value.
+All sentences about a node's guarantee are made from one value, `Guarantee`.
 """
 
 import math
@@ -30,7 +30,7 @@ class RunGuarantee(Protocol):
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The epsilon of one record over the run; None: it is not protected."""
+        """The epsilon of one record over the run; None: records are not protected."""
 
     @property
     def delta(self) -> float:
@@ -41,14 +41,14 @@ class RunGuarantee(Protocol):
 
 
 class Wait(NamedTuple):
-    """How many seconds a record waits for its label, which is on that topic."""
+    """How many seconds a record waits for its label, and the topic that its label comes from."""
 
     seconds: float
     topic: str
 
     @property
     def words(self) -> str:
-        """The seconds in the largest unit that they are a whole number of."""
+        """The wait in the largest unit of time of which it is a whole number."""
         sizes = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
         size, unit = next(size for size in sizes if self.seconds % size[0] == 0 or size[0] == 1)
         return f"{self.seconds / size:,g} {unit}"
@@ -63,20 +63,20 @@ class Guarantee:
     mechanism : str
         The mechanism's name, for people.
     epsilon : Fraction or None
-        That of one release, and of the whole stream; None: the mechanism protects nothing.
+        The epsilon of one release, and of the whole stream; None: the mechanism protects nothing.
     delta : float
         0 for a pure guarantee.
     slots : {"count", "time"}
-        How records get into slots. `count`: neighbours differ in the value of one record. `time`: they differ
-        in one record, added, removed, or replaced at the same timestamp.
+        How records are assigned to slots. `count`: neighbouring streams differ in the value of one record.
+        `time`: they differ in one record, which is added, removed, or replaced at the same timestamp.
     batch_size : int
         The number of records of a slot, fixed and public.
     simulated : bool
         Whether the noise is seeded numpy noise, so that nothing is protected.
     trusted_broker : bool
-        Whether the mesh broker also carries the data, so that it is no adversary.
+        Whether the mesh broker also carries the data. Then it does not count as an adversary.
     correlated : bool
-        Whether noise is correlated over rounds: slots share it, and the proof is for real arithmetic.
+        Whether noise is correlated over rounds. Then slots share noise, and the proof is for real arithmetic.
     shift : float
         The public seconds by which the time of every record is moved, with slots by time.
     keyed : tuple of str
@@ -148,7 +148,7 @@ class Guarantee:
         )
 
     def _moved(self, epsilon: Fraction) -> str:
-        """Return what protects a record that is moved to another slot.
+        """Return the epsilon and delta that protect a record that is moved to another slot.
 
         Two releases change: they compose (Dwork, Roth 2014, theorem 3.16) if they share no noise. Otherwise
         the record is removed, then added elsewhere: P <= e^epsilon (e^epsilon P'' + delta) + delta.
@@ -166,7 +166,7 @@ class Guarantee:
         return "everyone on the mesh broker, all other nodes and the scheduler"
 
 
-# The price of a node's releases, as set when its journal began, whatever today's mesh file says.
+# The price of a node's releases: it is fixed when the journal begins, and later mesh files do not change it.
 
 
 class Changed(NamedTuple):

@@ -1,8 +1,8 @@
-"""Compositions: the cost of a node's releases at stream level, by their number; rounded up, never down.
+"""Compositions: the cost of a number of a node's releases at stream level; rounded up, never down.
 
 At stream level all h records of a slot may change at once, so one release costs h * epsilon; a `Composition`
 gives the cost of many together. It holds for any history: `spent` never falls, and what is affordable is
-within the budget whichever rounds were missed. A tight one comes from a table (`Tight`).
+within the budget whichever rounds were missed. The tightest composition is read from a table (`Tight`).
 """
 
 import math
@@ -213,7 +213,7 @@ def gaussian_pair(sensitivity: float, scale: float, coordinates: int, delta: flo
     return high
 
 
-# Compositions: what a ledger asks.
+# The interface of a composition, which a ledger uses.
 
 _FOR_EVER = 1 << 40
 

@@ -1,6 +1,6 @@
-"""What is known of all runs over one reader's data: their total, and the sentence about it.
+"""The known runs over one reader's data: their total spending, and the sentence about it.
 
-Only `streams.ledger`, which knows all of them, may make these: a contract of import-linter holds that.
+Only `streams.ledger`, which knows all of them, may make these values; import-linter checks that.
 """
 
 import math
@@ -14,7 +14,7 @@ from nodes.checks import as_text, rounded_up, up_to_digits
 
 
 class Total(NamedTuple):
-    """The spending of all lives; an epsilon is None if one of them protected nothing, or it is not known.
+    """The spending of all lives; an epsilon is None if it is not known, or if a life protected nothing.
 
     The stream's cost is not known for a life whose end was not recorded, and whose journal is gone.
     """
@@ -44,7 +44,8 @@ _Cost = Callable[[Spend], Fraction]
 def _worst(paid: list[Spend], cost: _Cost) -> Fraction:
     """Return the largest cost of one record.
 
-    Records identified by time may be the same as those by offset; those of a run without spans may be any.
+    Records identified by time may be the same as records identified by offset. A run without spans may have
+    learnt from any record.
     """
     places: dict[str, list[tuple[Span, Fraction]]] = {}
     for spend in paid:
@@ -56,10 +57,10 @@ def _worst(paid: list[Spend], cost: _Cost) -> Fraction:
 
 
 def _in_all_sets(paid: list[Spend], cost: _Cost) -> Fraction:
-    """Return the cost of a record in all of them.
+    """Return the cost of a record that is in the sets of all these spends.
 
-    An owner's epsilon holds for a record in up to `sharing` sets of one run: it spends 1/sharing of it. In
-    more sets than that the shares add up.
+    An owner's epsilon holds for a record in up to `sharing` sets of one run: one owner's answers spend
+    1/sharing of it. For a record in more sets than that the shares add up.
     """
     runs: dict[tuple[str, str], dict[str, list[Spend]]] = {}
     for spend in paid:
@@ -73,7 +74,7 @@ def _in_all_sets(paid: list[Spend], cost: _Cost) -> Fraction:
 
 
 def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
-    """Return the largest sum over spans that share a record: it is reached where one of them begins."""
+    """Return the largest sum over spans that share a record. The sum is largest where a span begins."""
     return max(
         (
             sum((cost for span, cost in spans if span.first <= start.first < span.end), Fraction(0))
@@ -90,14 +91,14 @@ class Reuse:
     Attributes
     ----------
     earlier : tuple of Spend
-        The known spends that may be of the same records: of other runs, of earlier lives in this one, and of
-        other readers.
+        The known spends that may be on the same records: those of other runs, of earlier lives in this run,
+        and of other readers.
     own : Spend
         This life's spend.
     by : str
-        The source of this knowledge: by default the state folder.
+        The source of the known spends: by default the state folder.
     member : {"node", "owner"}
-        What a reader is.
+        The kind of reader.
     """
 
     earlier: tuple[Spend, ...]
@@ -111,7 +112,7 @@ class Reuse:
         beside = [spend for spend in spends if _is_beside(spend, self.own)]
         if len(beside) < len(spends):
             sentences = [_of_runs(spends, self.own, self.by)]
-        else:  # nothing but this run, in which a record may be in several sets (`sharing`)
+        else:  # this run alone, in which a record may be in several sets (`sharing`)
             sentences = [_of_shared(self.member, beside, self.own)] if len(beside) >= self.own.sharing else []
         sentences += [_of_reuse(spend, self.own) for spend in [*spends, self.own] if spend.reuse is not None]
         if self.own.by_plans:
@@ -122,13 +123,13 @@ class Reuse:
 
     @property
     def total(self) -> Total:
-        """The total of all, at both levels; None also if unknown runs may add more, as operators state."""
+        """The total of all, at both levels. The epsilon is also None if unknown runs may add more."""
         known_total = total([*self._known(), self.own])
         may_grow = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
         return known_total._replace(epsilon=None) if may_grow else known_total
 
     def label(self, spend: Spend) -> str:
-        """Return a life's run, and what tells it from this one."""
+        """Return the name of a life's run, and how that life differs from this one."""
         return _named(spend, self.own, {self.own.node, spend.node})
 
     def _known(self) -> list[Spend]:
@@ -145,7 +146,7 @@ _MOST = 12
 
 
 def _is_beside(spend: Spend, own: Spend) -> bool:
-    """Return whether it is of another reader in the same run."""
+    """Return whether the spend is that of another reader in the same run."""
     return (spend.mesh, spend.run) == (own.mesh, own.run) and spend.node != own.node
 
 

@@ -1,7 +1,8 @@
-"""What runs have spent on data: one value for each life of a journal, and one merge of all that is known.
+"""The spending of runs on data: one `Spend` for each life of a journal, and the merge of spends.
 
-A record that k runs have learnt from entered k releases, so its epsilons (and deltas) add up; a record of
-one run costs only that run's. At stream level every run counts (Dwork, Roth 2014, theorem 3.16).
+A record that k runs have learnt from entered k releases, so the runs' epsilons (and deltas) add up for it. A
+record of one run costs only that run's epsilon. At stream level every run counts (Dwork, Roth 2014, theorem
+3.16).
 """
 
 import math
@@ -29,7 +30,7 @@ class Span(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What a life reads: a file, a topic, or a file that is fed to a topic. "" where that is not known.
+    """The data that a life reads: a file, a topic, or a file fed to a topic. A field is "" if not known.
 
     `path`: a file's real path. `inode`: its device and number. `state`: its size and time of change when the
     run began, which tell that it has not been rewritten since. `topic`, `topic_id`, `cluster`: a topic's.
@@ -46,7 +47,7 @@ class Data(NamedTuple):
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:
-        """The names by which data are known: who has one in common may hold the same records."""
+        """The names by which data are known. Data with a common name may hold the same records."""
         names = (("path", self.path), ("inode", self.inode), ("topic", self.topic), ("id", self.topic_id))
         return frozenset(name for name in names if name[1])
 
@@ -55,15 +56,17 @@ class Spend(NamedTuple):
     """The spending of one journal life on one reader's data in one run.
 
     `epsilon`, `delta`: those of a record (None: nothing was protected). `stream_epsilon`, `stream_delta`:
-    those of the whole stream. `charged`: the number of releases. No spans: it may have learnt from any
-    record. `open`: its end was not recorded, so it may have charged more. `before`: the charges among
-    `charged` of unknown runs, as the operator states, and `reuse` whether their records are read again.
-    `by_plans`: a journal of the run began with the charges that plans count. The last three are not checked.
+    those of the whole stream. `charged`: the number of releases. Without `spans` the life may have learnt
+    from any record. `open`: its end was not recorded, so it may have charged more. `before`: the charges
+    among `charged` of unknown runs, as the operator states, and `reuse` whether their records are read again.
+    `by_plans`: a journal of the run began with the charges that plans count. `before`, `reuse` and `by_plans`
+    are not checked.
 
-    `mesh`, `run`, `folder` and `life` identify it: `folder` is the random id of the state folder, `life` the
-    journal's random instance. Different lives add up; `charged` counts only a life's own releases. `settings`
-    make the price (`Price`), if recorded. `node` is the reader's name, `data` what it reads (none: not
-    known). `apart`: the lives whose data are others, as the operator states. `turn` counts its processes.
+    `mesh`, `run`, `folder` and `life` identify the spend: `folder` is the random id of the state folder,
+    `life` the journal's random instance. Different lives add up; `charged` counts only a life's own releases.
+    `settings` make the price (`Price`), if recorded. `node` is the reader's name, `data` the data that it
+    reads (empty: not known). `apart`: the lives that have read other data, as the operator states. `turn`
+    counts the life's processes.
     """
 
     run: str
@@ -88,12 +91,12 @@ class Spend(NamedTuple):
 
     @property
     def price(self) -> Price:
-        """The price of its releases."""
+        """The price of the life's releases."""
         return Price(self.epsilon, self.delta, self.stream_delta, self.settings)
 
     @property
     def identity(self) -> str:
-        """The identity of the life, which all lines of it share, in all folders."""
+        """The identity of the life, which all its lines share, in all folders."""
         return f"{self.node}/{self.run}/{self.life or self.folder}"
 
     @property
@@ -108,16 +111,17 @@ class Spend(NamedTuple):
 
     @property
     def stage(self) -> tuple[int, bool]:
-        """How far the life has come: each process opens its line, and closes it at an orderly end."""
+        """The order of a life's lines: each process opens its line, and closes it at an orderly end."""
         return self.turn, not self.open
 
 
 def merged(one: Spend, other: Spend) -> Spend:
-    """Merge two lines of one life: nothing shrinks, and unknown means unprotected.
+    """Merge two lines of one life. No cost shrinks, and an unknown epsilon counts as unprotected.
 
     The order of merges does not matter, and repeating one changes nothing. Charges, costs and the operator's
-    statements are the largest, spans begin where the first does. Whether it is open, where its spans end, and
-    its price's settings are those of the later stage, so an end counts until another process begins.
+    statements are the largest of both lines; spans begin where the first one does. Whether the life is open,
+    the ends of its spans, and the settings of its price are those of the later stage. So a recorded end is
+    valid until another process begins.
     """
     early, late = sorted((one, other), key=lambda spend: spend.stage)
     same_stage = early.stage == late.stage
@@ -156,7 +160,7 @@ def merged_lives(*sources: Iterable[Spend]) -> dict[str, Spend]:
 
 
 def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
-    """Return the spans of both; a place that the later line does not name has no end, as it is not told."""
+    """Return the spans of both lines. A place missing in the later line has no end, as its end is unknown."""
     if not (early.spans and late.spans):
         return ()
     before, after = ({span.where: span for span in spend.spans} for spend in (early, late))
@@ -171,7 +175,7 @@ def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
 
 
 def _data(one: tuple[Data, ...], other: tuple[Data, ...]) -> tuple[Data, ...]:
-    """Return all data of both; those that differ in their state alone have been changed, and have none."""
+    """Return all data of both lines; data whose `state` alone differs have changed, and get no state."""
     states: dict[Data, set[str]] = {}
     for data in (*one, *other):
         states.setdefault(data._replace(state=""), set()).add(data.state)
