@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pydantic_core import PydanticCustomError
 
-from streams.cli.command_line import named_broker
+from streams.cli.command_line import MessageColumnsOption, RegistryOption, named_broker, named_registry
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.shipped import about, data, examples
@@ -139,7 +139,12 @@ def schema(
     ] = None,
     *,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="TOPIC", help="A topic of JSON objects, in FILE's place.")
+        str | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="A topic, in FILE's place: of JSON objects, or as --registry or --columns say.",
+        ),
     ] = None,
     servers: Annotated[
         str | None, typer.Option("--servers", metavar="HOST:PORT", help="The broker of the topic.")
@@ -152,6 +157,8 @@ def schema(
             help="A YAML file of the broker's keys, as under brokers in a mesh file.",
         ),
     ] = None,
+    registry: RegistryOption = None,
+    columns: MessageColumnsOption = None,
     first: Annotated[
         int, typer.Option("--first", min=1, metavar="N", help="The number of records to look at.")
     ] = 1_000,
@@ -171,6 +178,9 @@ def schema(
     placeholders until you have filled them in with what you know without looking. With --public they are
     fitted to the records, which all may know then.
 
+    Messages of a topic are JSON objects; Avro with --registry, by whose schemas their values are what they
+    are; CSV lines with --columns.
+
     The schema is for a source, or as mesh.features for all. The line of the source stands at its top.
 
     \b
@@ -178,18 +188,25 @@ def schema(
       mirrormesh schema payments.csv --output schema.yaml
       mirrormesh schema pilot.parquet --public --output schema.yaml
       mirrormesh schema --topic payments.authorised --servers 127.0.0.1:9092
+      mirrormesh schema --topic payments --servers kafka:9092 --registry http://registry:8081
     """  # noqa: D301 # \b is click's mark: no new line breaks
     from streams.bus.bus import BusError  # noqa: PLC0415 # init and key need none of these
     from streams.tools.schema import sample_of_file, sample_of_topic, schema_text  # noqa: PLC0415
 
     if (records is None) == (topic is None) or (topic is None) != (servers is None and broker is None):
         raise UsageError("schema: must have either FILE, or --topic and --servers or --broker")
+    for option, value in (("--registry", registry), ("--columns", columns)):
+        if value is not None and topic is None:
+            raise UsageError(f"{option} {value}: goes with --topic")
+    if registry is not None and columns is not None:
+        raise UsageError("--registry and --columns: must be one of them")
     of_topic = named_broker(servers, broker)
     if output is not None and output.exists():
         raise UsageError(f"--output {output}: is there already: must be another file, which is not")
     try:
         if topic is not None and of_topic is not None:
-            sample = sample_of_topic(topic, of_topic, first)
+            names = None if columns is None else tuple(columns.split(","))
+            sample = sample_of_topic(topic, of_topic, first, named_registry(registry), names)
         else:
             sample = sample_of_file(records or "-", first)
     except BusError as error:

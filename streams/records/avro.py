@@ -392,6 +392,11 @@ class SchemaLookup:
             self._registry.look()
             self._schemas.refuse(number, NOT_GIVEN)
 
+    def ask_all(self, messages: Iterable[bytes]) -> None:
+        """Ask for the schemas that messages name, as far as they are not known. Raises as `ask`."""
+        for number in sorted(self._schemas.unknown(messages)):
+            self.ask(number)
+
 
 class AvroFields:
     """Splits Avro records by the `schemas` that they were written with. Raises NoRegistryExtra."""

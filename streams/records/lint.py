@@ -441,9 +441,7 @@ def _learn(settings: TopicSettings, known: Iterable[Schemas | None], values: Seq
     with closing(SchemaRegistry(settings.registry)) as registry:
         try:
             for schemas in filter(None, known):
-                lookup = SchemaLookup(registry, schemas)
-                for number in sorted(schemas.unknown(framed)):
-                    lookup.ask(number)
+                SchemaLookup(registry, schemas).ask_all(framed)
         except BusError as error:
             return str(error)
     return ""

@@ -21,15 +21,17 @@ from typing import Any, NamedTuple
 from streams.bus.bus import UnknownTopic
 from streams.bus.existing_topic import sample
 from streams.bus.logs import reach
+from streams.bus.registry import NoRegistryExtra, SchemaRegistry
 from streams.mesh.errors import UsageError, elided, printable
-from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.files import LONGEST_LINE, as_yaml
 from streams.mesh.settings.node import DialectSettings
 from streams.mesh.settings.schema import PLACEHOLDER, TimestampSettings, word
+from streams.records.avro import AvroFields, SchemaLookup, is_framed
 from streams.records.csv_records import csv_records
 from streams.records.decoder import CsvFields, json_fields
 from streams.records.detection import NoDetectors, detected_dialect, differences
-from streams.records.faults import csv_options
+from streams.records.faults import FaultCounts, csv_options
 from streams.records.lines import numbered_lines, opened
 from streams.records.notation import JSON, Notation, is_missing_label
 from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
@@ -84,25 +86,68 @@ def sample_of_file(path: str, records: int) -> SchemaSample:
         raise UsageError(f"{path}: cannot be read: {reason}") from None
 
 
-def sample_of_topic(topic: str, broker: BrokerSettings, records: int) -> SchemaSample:
-    """Return the first records of a topic of JSON objects. Raises UsageError, BusError."""
+def sample_of_topic(
+    topic: str,
+    broker: BrokerSettings,
+    records: int,
+    registry: RegistrySettings | None = None,
+    columns: Sequence[str] | None = None,
+) -> SchemaSample:
+    """Return the first records of a topic: Avro by a `registry`, CSV lines of `columns`, or JSON objects.
+
+    Raises UsageError, BusError.
+    """
     reach(broker)
     try:
         messages = sample(broker, topic, None, records).messages
     except UnknownTopic:
         raise UnknownTopic(f"{broker.servers}: there is no topic {topic}") from None
-    values = [message.value() for message in messages]
-    rows = [
-        _flat(fields)
-        for value in values
-        if isinstance(value, bytes) and (fields := json_fields(value)) is not None
-    ]
-    if not rows:
-        raise UsageError(f"{topic}: of its first {len(values):,} messages none is a JSON object")
+    values = [value for message in messages if isinstance(value := message.value(), bytes)]
     # what is secret, or a file of this machine, is the owner's to add
     place = {"servers": broker.servers} | ({} if broker.username is None else {"username": broker.username})
-    source = {"kind": "topic", "topic": topic, "broker": place}
-    return SchemaSample(topic, rows, _named(rows), JSON, source)
+    source: dict[str, Any] = {"kind": "topic", "topic": topic, "broker": place}
+    split: AvroFields | CsvFields | None = None
+    if registry is not None:
+        split = _of_registry(values, registry)
+        user = {} if registry.username is None else {"username": registry.username}
+        source |= {"format": "avro", "registry": {"url": registry.url} | user}
+    elif columns is not None:
+        split = CsvFields(tuple(columns), None, "utf-8-sig")
+        source |= {"format": "csv", "columns": list(columns)}
+    rows = [_flat(fields) for value in values if (fields := (split or json_fields)(value)) is not None]
+    if not rows:
+        raise UsageError(f"{topic}: of its first {len(messages):,} messages none is {_none(values, split)}")
+    names = _named(rows) if columns is None else tuple(columns)
+    return SchemaSample(topic, rows, names, JSON if split is None else split.notation, source)
+
+
+def _of_registry(values: Sequence[bytes], registry: RegistrySettings) -> AvroFields:
+    """Return what splits these messages, by the schemas that they name. Raises UsageError, BusError.
+
+    Twice, as it reads the logical types of those fields that it is asked for: of all that most messages have.
+    """
+    try:
+        split = AvroFields(())
+    except NoRegistryExtra as error:
+        raise UsageError(f"--registry: {error}") from None
+    with closing(SchemaRegistry(registry)) as client:
+        SchemaLookup(client, split.schemas).ask_all(values)
+        rows = [_flat(fields) for value in values if (fields := split(value)) is not None]
+        split = AvroFields(tuple(name.split(".")) for name in _named(rows))
+        SchemaLookup(client, split.schemas).ask_all(values)
+    return split
+
+
+def _none(values: Sequence[bytes], split: AvroFields | CsvFields | None) -> str:
+    """Return what no message of a topic is, in words; of Avro and CSV why they are not."""
+    if split is not None:
+        counts = FaultCounts()
+        for value in values:
+            counts.add(split.fault(value, ()))
+        return f"a record: {counts}" if values else "a record"
+    framed = sum(map(is_framed, values))
+    avro = f": {framed:,} have a schema registry's frame, so name it: --registry URL" if framed else ""
+    return f"a JSON object{avro}"
 
 
 def _of_parquet(path: str, records: int) -> SchemaSample:

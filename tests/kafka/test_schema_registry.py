@@ -5,9 +5,12 @@ import signal
 from decimal import Decimal
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from streams.mesh.settings.node import TopicSettings
+from streams.mesh.settings.schema import SchemaSettings
 from tests.kafka.test_existing_topic import SIZE, create, learnt, message, prepared, reader
 from tests.kafka.test_existing_topic import topic as _topic
 from tests.support.brokers.avro import need_fastavro, record
@@ -15,6 +18,7 @@ from tests.support.brokers.feeding import stored
 from tests.support.brokers.forgetting import stepped
 from tests.support.brokers.registry import stub_registry
 from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.processes.in_process import Commands
 from tests.support.processes.mesh import LiveMesh, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -97,6 +101,25 @@ def test_a_node_reads_what_producers_write_and_waits_while_the_registry_is_away(
         mesh.finish()
         assert "the schema registry answers again" in node.log
         assert set(learnt(broker.address, mesh)) == {(0, k) for k in range(total) if readable(k)}
+
+
+def test_a_schema_is_written_from_what_producers_write(tmp_path, broker, topic, schema_registry, capsys):
+    (url, _), address = schema_registry, broker.address
+    create(address, topic, 1)
+    produce(url, address, topic, range(60))
+    call = Commands(capsys)
+    outcome = call("schema", "--topic", topic, "--servers", address, "--registry", url, "--public")
+    assert (outcome.code, outcome.err) == (0, "")
+    tree = yaml.safe_load(outcome.out)
+    schema = SchemaSettings.model_validate(tree)
+    assert {"amount", "customer.age"} <= set(schema.features)
+    assert schema.features["amount"].bounds == (0, 4)  # numbers, and decimals of tenths
+    assert schema.features["customer.age"].bounds == (0, 9)
+    assert schema.label.column == "fraud"
+    (line,) = [row for row in outcome.out.splitlines() if "  source: " in row]
+    source = yaml.safe_load(line.removeprefix("#   "))["source"]
+    assert (source["format"], source["registry"]) == ("avro", {"url": url})
+    TopicSettings.model_validate(source | {"schema": tree})
 
 
 def test_a_registry_that_refuses_is_one_line(tmp_path, new_broker, topic):

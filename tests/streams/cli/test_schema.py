@@ -188,6 +188,15 @@ REFUSED = {
     "nothing": ([], "schema: must have either FILE, or --topic and --servers"),
     "both": (["rows.csv", "--topic", "t", "--servers", "a:1"], "must have either FILE, or --topic"),
     "a topic without a broker": (["--topic", "t"], "must have either FILE, or --topic and --servers"),
+    "a registry of a file": (
+        ["rows.csv", "--registry", "http://a:1"],
+        "--registry http://a:1: goes with --topic",
+    ),
+    "columns of a file": (["rows.csv", "--columns", "a,b"], "--columns a,b: goes with --topic"),
+    "two formats": (
+        ["--topic", "t", "--servers", "a:1", "--columns", "a", "--registry", "http://a:1"],
+        "--registry and --columns: must be one of them",
+    ),
     "no file": (["none.csv"], "none.csv: cannot be read: No such file"),
     "standard input": (
         ["-"],
