@@ -79,43 +79,70 @@ def arrivals_of(records):
     return arrivals
 
 
-def closings(records, labels, slots):
-    """The slots until all is due, with what their owner alone sees of places, and all letters."""
-    arrivals, log = arrivals_of(records), LabelLog(labels)
-    decoder = SchemaDecoder(SETTINGS.record, Messages(SETTINGS))
-    reader = LabelsInTurn(SETTINGS.labels, decoder, log)
+class Life:
+    """A process of a node, from a slot and its position on; `log` is what it reads its labels from."""
+
+    def __init__(self, log, slots, letters, round=1, position=()):
+        decoder = SchemaDecoder(SETTINGS.record, Messages(SETTINGS))
+        self._labels = LabelsInTurn(SETTINGS.labels, decoder, log)
+        topics = DataTopics("m", "a")
+        self.stream = DataStream(topics, "r", slots, decoder, None, existing=SETTINGS, labels=self._labels)
+        self.stream.send_letter = lambda letter: letters.append({**letter, "life": ""}) or True
+        self._closed, self._read = asyncio.Queue(), dict(position).get(0, 0)
+        end = max(1, self._read)
+        self.stream.begin(position, self._closed.put_nowait, lambda: None).begin({0: (0, end)})
+        self._collecting = asyncio.create_task(self.stream.collect_due(lambda: None))
+        self.open(round, position)
+
+    def open(self, round, position):
+        self.stream.open_slot(OpenSlot(round, position))
+
+    async def read(self, arrivals, now):
+        """Read all that is in the log at the moment, and what is due of it."""
+        if self._read < len(arrivals):
+            await self.stream.take(arrivals[self._read :])
+            self._read = len(arrivals)
+        due = (k for k, arrival in enumerate(arrivals) if arrival.timestamp >= now - AFTER)
+        self.stream.reach({0: next(due, len(arrivals))}, {0: len(arrivals)}, now)
+        self.stream.settle(now)
+
+    async def closed(self):
+        """Return the slot that has closed; None: none has."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self._labels.read()
+        return None if self._closed.empty() else self._closed.get_nowait()
+
+    def kill(self):
+        self._collecting.cancel()
+
+
+def closings(records, labels, slots, kills=()):
+    """The slots until all is due, with what their owner alone sees of places, and all letters.
+
+    `kills`: by moment, whether the process dies then before its newest slot is in the journal.
+    """
+    arrivals, log, kills = arrivals_of(records), LabelLog(labels), dict(kills)
 
     async def live():
-        stream = DataStream(DataTopics("m", "a"), "r", slots, decoder, None, existing=SETTINGS, labels=reader)
-        closed, held, letters = asyncio.Queue(), [], []
-        stream.send_letter = lambda letter: letters.append({**letter, "life": ""}) or True
-        stream.begin((), closed.put_nowait, lambda: None).begin({0: (0, 0)})
-        collecting = asyncio.create_task(stream.collect_due(lambda: None))
-        stream.open_slot(OpenSlot(1, ()))
-        came = 0
+        held, letters = [], []
+        life = Life(log, slots, letters)
         for now in range(END):
             log.now = now
-            end = min(len(arrivals), now // STEP + 1)
-            if came < end:
-                await stream.take(arrivals[came:end])
-                came = end
-            due = (k for k in range(end) if arrivals[k].timestamp >= now - AFTER)
-            stream.reach({0: next(due, end)}, {0: end}, now)
-            stream.settle(now)
-            while True:
-                for _ in range(5):
-                    await asyncio.sleep(0)
-                reader.read()
-                if closed.empty():
-                    break
-                slot = closed.get_nowait()
+            if now in kills:
+                life.kill()
+                if kills[now]:
+                    held = held[:-1]
+                life = Life(log, slots, letters, len(held) + 1, held[-1].position if held else ())
+            await life.read(arrivals[: now // STEP + 1], now)
+            while (slot := await life.closed()) is not None:
                 observations = opened(slot.observations)
                 parts = (observations.features[:, 0], observations.present, observations.labels)
                 pairs = list(zip(*(part.tolist() for part in parts), strict=True))
                 held.append(Closing(pairs, now, slot.position))
-                stream.open_slot(OpenSlot(slot.round + 1, slot.position))
-        collecting.cancel()
-        return held, opened(stream.counts), letters
+                life.open(slot.round + 1, slot.position)
+        life.kill()
+        return held, opened(life.stream.counts), letters
 
     return asyncio.run(live())
 
@@ -234,3 +261,23 @@ def test_by_time_one_record_more_changes_its_own_slot_alone(records, labels, pla
     own = int((at + AFTER) // PERIOD)
     for round, (before, after) in enumerate(zip(first, second, strict=True)):
         assert round == own or before.records == after.records
+
+
+@BOTH
+@given(
+    records=RECORDS,
+    labels=LABELS,
+    kills=st.dictionaries(st.integers(0, END - 10), st.booleans(), max_size=4),
+)
+def test_kills_at_any_moment_lose_and_double_no_record_nor_its_label(slots, records, labels, kills):
+    """By count a process that begins anew may know less of records that are dated back, so none is here."""
+    if slots is by_count:
+        records = [one._replace(skew=0.0) for one in records]
+    (undisturbed, *_), part = closings(records, labels, slots), closings(records, labels, slots, kills)
+    placed = [[[one[:2] for one in closing.records] for closing in run] for run in (undisturbed, part[0])]
+    assert placed[0][: len(placed[1])] == placed[1]
+    assert not any(placed[0][len(placed[1]) :])
+    moments = {one[0]: closing.moment for closing in part[0] for one in closing.records}
+    counted, keys = expected(records, labels, slots, moments), {one.number: one.key for one in records}
+    for number, label in labels_in(part).items():
+        assert keys[number] is None or label == counted[number]
