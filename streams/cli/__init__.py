@@ -1,4 +1,4 @@
-"""The command line `mirrormesh`. Ctrl-C while it loads just ends it."""
+"""The command line `mirrormesh`. Ctrl-C while it loads ends the process without a traceback."""
 
 import signal
 import sys

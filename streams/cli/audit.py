@@ -46,7 +46,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=N
 def _audit() -> None:
     """Search for violations of a mesh's privacy guarantee.
 
-    In its mechanisms, and in its releases.
+    Audits the mesh's mechanisms, or its releases.
 
     \b
     Examples:
@@ -79,10 +79,11 @@ def mechanism(
 ) -> None:
     """Try to refute the claims of a mesh's mechanisms.
 
-    Draws from them, runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file;
-    nodes with the same settings are audited once. Of a collaboration it audits the owners' answers: the bound
-    is that of all T answers of an owner, by draws of one. A bound below the claim proves nothing. At
-    confidence 0.95, one audit in 20 of a sound mechanism may give a bound above it. Exit code 1: refuted.
+    Draws from the mechanisms, runs a lattice test and computes a lower bound on epsilon. Reads only the mesh
+    file; nodes with the same settings are audited once. For a collaboration, audits the owners' answers: the
+    bound is that of all T answers of an owner, computed from draws of one answer. A bound below the claimed
+    epsilon proves nothing. At confidence 0.95, one audit in 20 of a sound mechanism may give a bound above
+    the claimed epsilon. Exit code 1: a claim is refuted.
 
     \b
     Examples:
@@ -124,13 +125,15 @@ def releases(
     Reads every stored edge, plan and heartbeat, as anybody on the mesh broker could. Reports second values
     for a round; rounds or instances that no plan names; releases without noise where noise is due, and with
     noise where none may be drawn; simulated noise; undecodable records; fewer charges than releases with
-    noise. Charges are those of the journals in --state, and of other nodes what the plans count: too few if
-    the broker has lost plans. Needs a user who may read all edges. Edges of earlier mesh files of the run are
-    read as far as its plans name them; it lists those that it cannot read, as of nodes that have left.
-    Of a collaboration it reads all queries and responses: each query has one theta, each owner one answer to
-    it, none beyond the last, all from one journal.
+    noise. Charges come from the journals in --state. For other nodes they are counted from the plans, and the
+    count is too low if the broker has lost plans. The command needs a user who may read all edges. Edges of
+    earlier mesh files of the run are read if the run's plans name them. Edges that cannot be read, such as
+    those of nodes that have left, are listed.
+    For a collaboration, reads all queries and responses. Each query must have one theta, each owner at most
+    one answer to a query and none after the last query, and all messages of a party must come from one
+    journal.
 
-    Exit code 1: something is wrong.
+    Exit code 1: a mistake was found.
 
     \b
     Examples:

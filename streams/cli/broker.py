@@ -50,8 +50,8 @@ SecureOption = Annotated[
 def _broker() -> None:
     """Start and stop a Kafka broker for development on this machine.
 
-    It listens on 127.0.0.1 only. It needs Java 17 or later, and Maven once, to fetch Kafka. If you have a
-    broker, write its address into the mesh file instead.
+    The broker listens on 127.0.0.1 only. It needs Java 17 or later, and Maven once, to
+    fetch Kafka. If you already have a broker, write its address into the mesh file instead.
 
     \b
     Examples:
@@ -109,7 +109,8 @@ def status(folder: FolderOption = None) -> None:
 def certificate(user: UserArgument, output: OutputOption, folder: FolderOption = None) -> None:
     """Write a user's certificate and key, and the CA's certificate.
 
-    A process that shows it at the address for security tls is the user CN=USER. The key is secret.
+    A process that connects with this certificate to the address for security `tls` is the user CN=USER. The
+    key is secret.
 
     \b
     Example:

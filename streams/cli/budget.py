@@ -34,9 +34,9 @@ def budget(
 ) -> None:
     """Show the privacy that nodes have spent, and what is left.
 
-    Also shows for how many rounds that lasts. For nodes with a journal in --state the numbers are exact, even
-    beside a running node. For others they come from the mesh broker: upper bounds, which
-    count every plan so far. Writes nothing.
+    Also shows for how many rounds the rest lasts. For nodes with a journal in --state the numbers are exact,
+    even while the node is running. For other nodes they are upper bounds from the mesh broker, which count
+    every plan so far. Writes nothing.
 
     \b
     Examples:

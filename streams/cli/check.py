@@ -56,28 +56,29 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
 
     Each mistake is a line on standard error: the file, the key, its value, what is allowed. The files of
     sources must exist and begin with records that fit their schemas; if none does, the reasons are counted by
-    column. Standard input is not read, and a pipe is refused. An own loss is tried on random records: its
-    shapes, its gradients against its values, and more. Own losses and sources that are no entry points are
-    left out, unless --code allows their names. If several nodes read the same file, or equal ones, the output
-    says so: such records pay in each node.
+    column. Standard input is not read, and a pipe is refused. A user-defined loss is tested on random
+    records: its shapes, its gradients against its values, and more. User-defined losses and sources that are
+    no entry points are left out, unless --code allows their names. The output names nodes that read the same
+    file, or files with equal content, because each of these nodes spends privacy on such a record.
 
-    With slots by time whole files are read, and a source without a record is a stream too. If the mesh file
-    has no rounds, the output proposes a day and a week of them; no record decides that. It says where parts
-    of a file (take) may be uneven.
+    With slots by time whole files are read, and a source without records is valid. If the mesh file has no
+    `rounds`, the output proposes the numbers of rounds in a day and in a week. The proposal depends on no
+    record. The output also names parts of a file (`take`) that may be uneven.
 
-    It warns of what is allowed but hardly meant. Of the first 10,000 records of a file: more than one in a
-    hundred malformed, and why; a listed category, class or label that never occurs, or differs by case alone.
-    Also held-out records that a node learns from, a slot larger than the file, and what settings alone tell,
-    as every command says it: a graph that is not connected over the horizon, motion that grows. With more
-    than five files it looks at fewer records of each.
+    The command warns of settings that are allowed but probably not intended. In the first 10,000 records of a
+    file these are: more than one malformed record in a hundred, with the reason; a listed category, class or
+    label that never occurs, or that differs by case alone. It also warns of held-out records that a node
+    learns from, and of a slot larger than the file. Like every command it warns of what settings alone show:
+    a graph that is not connected over the horizon, motion that grows. With more than five files it checks
+    fewer records of each.
 
-    Of a topic that others made it looks at the settings and the first 1,000 messages, where its broker
-    answers: whether it is there and may be read, how many messages hold records, how many share their key.
-    Messages of Avro are read by their schema registry: one that is away is a warning, one that refuses the
-    user a mistake.
+    For a topic that others made, it checks the settings and the first 1,000 messages, if the broker answers:
+    whether the topic exists and may be read, how many messages hold records, how many share a key. Avro
+    messages are decoded with the schemas of their registry. A registry that does not answer is a warning; a
+    registry that refuses the user is a mistake.
 
-    Each owner's set in a collaboration is looked at whole: it must hold its public number of records, and
-    none that cannot be read.
+    Each owner's set in a collaboration is read whole. It must hold its public number of records, and every
+    record must be readable.
 
     \b
     Example:
@@ -113,7 +114,7 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
 
 
 def faulty_loss(file: MeshFile) -> list[str]:
-    """Return a line for each mistake of an own loss on random records."""
+    """Return a line for each mistake of a user-defined loss on random records."""
     mesh = file.mesh
     users: dict[str, list[str]] = {}
     for node in mesh.nodes:
@@ -146,7 +147,7 @@ def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
 
 
 def unreadable(file: MeshFile) -> list[str]:
-    """Return a line for each source's file that cannot be read, or holds no record."""
+    """Return a line for each source's file that cannot be read or holds no record."""
     wrong = [line for name in file.nodes for line in _unreadable(file, name)]
     path = None if file.held_out is None else file.held_out.path
     if path is not None and Path(path).is_fifo():
@@ -199,7 +200,7 @@ def registries(file: MeshFile) -> tuple[list[str], list[str]]:
 
 
 def uneven_parts(file: MeshFile) -> list[str]:
-    """Return a line that says how sources are split, if slots go by time and some are."""
+    """Return a line that describes how sources are split, if slots go by time and a source is split."""
     if not by_time(file.mesh):
         return []
     names = [name for name, part in file.nodes.items() if getattr(part.source, "take", None) is not None]
@@ -211,8 +212,8 @@ def uneven_parts(file: MeshFile) -> list[str]:
 def proposed_rounds(file: MeshFile) -> list[str]:
     """Return a line that proposes `rounds`, if slots go by time and `run` would require them.
 
-    The numbers follow from the period alone. One that follows from a record would end up in the shared part,
-    which every party reads.
+    The numbers follow from the period alone. A number derived from records would reveal something of them,
+    as it would be copied into the shared part, which every party reads.
     """
     slots = file.mesh.slots
     if not isinstance(slots, TimeSlotsSettings) or file.mesh.rounds is not None:
@@ -223,7 +224,7 @@ def proposed_rounds(file: MeshFile) -> list[str]:
 
 
 def last_slot(file: MeshFile) -> str:
-    """Return a line with the slot of the last record of the files here, for the owner who asks.
+    """Return a line with the slot of the last record of the local files, for their owner.
 
     Raises MeshFileError for slots by count.
     """
@@ -245,8 +246,8 @@ def last_slot(file: MeshFile) -> str:
 def _look_at(file: MeshFile, name: str) -> None:
     """Raise MeshFileError unless one of the source's first records can be decoded.
 
-    With slots by time all records of a file are tried. Their times say which come first, so if these alone
-    counted, one record more could decide.
+    With slots by time all records of a file are tried. Which records come first depends on their times, so
+    if only the first records were tried, a single record could change the result.
     """
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
     reads_all = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end

@@ -51,7 +51,10 @@ def run(
     other_data: bool,
     quiet: bool,
 ) -> None:
-    """Run all in this process; `rounds`: queries of this run at most. `seed` is for simulated noise alone."""
+    """Run the learner and all owners in this process, for at most `rounds` queries.
+
+    `seed` replaces the seed of simulated noise.
+    """
     file = seeded(file, seed)
     test_records = records_to_score(file)
     if output is not None:
@@ -140,7 +143,7 @@ def _owner(owner: OwnerOutcome) -> dict[str, object]:
 
 
 def check(file: CollaborationFile, *, last: bool) -> None:
-    """Read every set that is here as a whole. Raises MeshFileError with every mistake."""
+    """Read every local set as a whole. Raises MeshFileError with every mistake."""
     if last:
         raise UsageError("--last: goes with a mesh of nodes with slots by time")
     on_files = [name for name, part in file.owners.items() if part.source and part.source.path]
@@ -169,7 +172,7 @@ def _mistakes(look: Callable[[], object]) -> list[str]:
 
 
 def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:
-    """Show what the owners have spent, by their journals and `.spends` in the folder."""
+    """Show what the owners have spent, according to their journals and `.spends` in the folder."""
     console, owner_budgets = Console(highlight=False), []
     for name in chosen(file.mesh.owners, owner, "an owner of the collaboration"):
         account = owner_account(file, name, state)
@@ -193,7 +196,7 @@ def plan(file: CollaborationFile, rounds: int | None, *, estimated: bool) -> Non
 
 
 def model(file: CollaborationFile, output: Path, state: Path | None, node: str | None) -> None:
-    """Write what the learner has learnt, by its journal."""
+    """Write the learner's model, read from its journal."""
     if state is None or node is not None:
         raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
     check_output(output)
@@ -206,7 +209,7 @@ def model(file: CollaborationFile, output: Path, state: Path | None, node: str |
 
 
 def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None) -> None:
-    """Feed an owner's set to its topic: all of it, without times."""
+    """Feed an owner's whole set to its topic, without times."""
     values = {"--timestamps": options.timestamps, "--shift": options.shift, "--records": options.records}
     for option, value in values.items():
         if value:
@@ -217,7 +220,7 @@ def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path 
 
 
 def up(file: CollaborationFile, options: Options, *, plain: bool) -> None:
-    """Run the learner and the owners that are here."""
+    """Run the learner, and the owners whose own part is here."""
     del plain
     values = {
         "rate": options.rate is not None,
@@ -245,7 +248,7 @@ LINES = 10.0
 def watch(
     file: CollaborationFile, console: Console, stopped: Asked, *, once: bool, plain: bool, owner: bool
 ) -> None:
-    """Print a table, or a line every ten seconds until asked to stop, or the learner is done.
+    """Print a table once, or a line every ten seconds until asked to stop or the learner is done.
 
     Raises BusError, UsageError.
     """

@@ -122,7 +122,7 @@ class LazyGroup(TyperGroup):
             self.commands = loaded
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Where nobody reads what it prints, it ends without a word, as SIGPIPE would."""
+        """Run the command. If nobody reads its output, it ends without a message, as SIGPIPE would end it."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -174,8 +174,8 @@ def _mirrormesh(
     """Private, decentralised online learning on streams.
 
     Several parties, each with a private stream, learn one model together, without a server. In every round
-    each takes one mirror-descent step on its own records, and sends its neighbours differentially private
-    parameters.
+    each party makes one mirror-descent step on its own records, and sends differentially private parameters
+    to its neighbours.
 
     \b
     To begin:

@@ -45,10 +45,10 @@ def demo(
 ) -> None:
     """Six sensors follow a moving target together, privately.
 
-    Each sensor keeps its distances to itself, and alone it cannot locate the target. Together they can,
-    although everything that leaves a sensor is noised: every measurement is protected with epsilon = 1. The
-    demo then repeats the run without privacy, and without neighbours. Noise comes from the operating system,
-    so no two demos are the same.
+    Each sensor keeps its distances to itself, and cannot locate the target alone. Together the sensors can,
+    although everything that leaves a sensor has noise: every measurement is protected with epsilon = 1. The
+    demo then repeats the run without privacy, and again without neighbours. The noise comes from the
+    operating system, so no two demos are the same.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def demo(
 
 
 def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
-    """Print the runs side by side, what that says, and the guarantee."""
+    """Print the runs side by side, a verdict on their errors, and the guarantee."""
     rows = [(run.name, f"{run.final_error:.3f}", f"{run.final_regret:.4f}") for run in runs]
     last = counted(len(runs[0].last), "round")
     headings = ("", f"mean error\n(last {last})", "network regret/T\n(largest of a node)")

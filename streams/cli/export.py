@@ -45,8 +45,8 @@ ImageOption = Annotated[
 def _export() -> None:
     """Write what runs a mesh: for Kubernetes, compose or bare hosts.
 
-    Each party exports its own nodes, and the mesh's operator the rest. An export holds nothing of another
-    party's own part, and no secret: a mesh file with a secret in it is refused.
+    Each party exports its own nodes, and the mesh's operator exports the rest. An export contains nothing of
+    another party's own part and no secret, so a mesh file that contains a secret is refused.
 
     \b
     Example:
@@ -96,13 +96,14 @@ def kubernetes(
 ) -> None:
     """Write Kubernetes manifests and a kustomization.
 
-    For a party: a StatefulSet of one replica for each node, whose volume is kept, and what watches and
-    guards it. For the mesh's operator: two schedulers, and Strimzi's topics and users. The names of parties
-    and nodes become Kubernetes names; two that become one are refused. In a collaboration the parties are the
-    learner and each owner; an owner reads a set that is a file from the volume of the claim owner-NAME-set.
+    For a party, the manifests are a StatefulSet of one replica for each node, whose volume is kept, with its
+    monitoring and network policies. For the mesh's operator they are two schedulers, and Strimzi's topics
+    and users. The names of parties and nodes become Kubernetes names; two names that become the same one are
+    refused. In a collaboration the parties are the learner and each owner. An owner whose set is a file reads
+    it from the volume of the claim owner-NAME-set.
 
-    Each process needs a Secret of its own name, with the variables of the mesh file and its files
-    (mesh-ca, data-password and so on) as keys. An export never holds one.
+    Each process needs a Secret of the same name, with the variables of the mesh file and its files
+    (mesh-ca, data-password and so on) as keys. An export never contains a Secret.
 
     \b
     Examples:
@@ -140,8 +141,8 @@ def systemd(
 ) -> None:
     """Write units of systemd for bare hosts.
 
-    With them come their mesh files, and README.md with the commands that install them. In a collaboration
-    the parties are the learner and each owner.
+    The export also has the units' mesh files, and a README.md with the commands that install the units. In a
+    collaboration the parties are the learner and each owner.
 
     \b
     Examples:
@@ -165,10 +166,10 @@ def compose(
 ) -> None:
     """Write a compose file, with Prometheus and Grafana.
 
-    For a party: a service for each of its nodes, whose journal is in a volume. For the mesh's operator: the
-    scheduler. Secrets are files, beside the export and never in it; compose.yaml says which. The topics are
-    there already (`mirrormesh provision`), and so are the records. In a collaboration the parties are the
-    learner and each owner; an owner's set that is a file lies beside the export too.
+    For a party, the file has a service for each of its nodes, whose journal is in a volume. For the mesh's
+    operator it has the scheduler. Secrets are files beside the export and never inside it; compose.yaml names
+    them. The topics (`mirrormesh provision`) and their records must exist already. In a collaboration the
+    parties are the learner and each owner; an owner's set that is a file lies beside the export too.
 
     \b
     Examples:
@@ -186,7 +187,7 @@ def compose(
 
 
 def _write(output: Path, written: Mapping[str, str], warnings: Iterable[str | None], more: str = "") -> None:
-    """Write the files, and say so; `warnings` that are None are none."""
+    """Write the files and print how many; also print each of the `warnings` that is not None."""
     count = write_folder(output, written)
     for line in filter(None, warnings):
         typer.echo(line, err=True)

@@ -86,36 +86,40 @@ def feed(
 
     Reads the source that the mesh file gives the node, and writes each record as a message of
     data.MESH.NAME, on the node's data broker. `mirrormesh provision` creates that topic; `mirrormesh up`
-    needs no feed. A line is sent as it is, without a CSV header; rows of Parquet become JSON lines, rows of
-    csr libsvm lines. Shuffle and take apply. A generator gives as many records as the mesh's rounds need.
+    needs no feed. A line is sent unchanged, without a CSV header; rows of Parquet become JSON lines, rows of
+    csr libsvm lines. `shuffle` and `take` apply. A generator produces as many records as the mesh's rounds
+    need.
 
-    To go on after Ctrl-C or any other interruption, call it again in the same way: it continues after the
-    last line that the topic holds, as a record that is fed twice would be learnt from twice. So a topic takes
-    one source, from its first line on, standard input included. To feed another, delete the topic, provision
-    it, and give the run a new name. While the broker does not answer, the feed waits.
+    To continue after Ctrl-C or any other interruption, call the command again in the same way. It continues
+    after the last line that the topic holds, because the node would learn twice from a record that is fed
+    twice. For the same reason a topic belongs to one source, read from its first line on, standard input
+    included. To feed another source, delete the topic, provision it, and give the run a new name. While the
+    broker does not answer, the feed waits.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.MESH.NAME)
-    with its line and the reason; an empty record takes its place. Above 1 % the last line says how many and
-    why; above one half the exit code is 3.
+    with its line and the reason; an empty record takes its place. If more than 1 % of the records are
+    affected, the last line of output gives their number and the reasons. If more than half are, the exit code
+    is 3.
 
-    The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
+    The topic that `provision` creates keeps 1 GiB. Do not feed further ahead of the node than that.
 
-    With slots by time Kafka's timestamps are the records' own. A file is sorted by time first, so that no
-    record holds up an earlier one; its lines count in that order, and it ends with the last slot of the
-    mesh's rounds. --rate and --records are refused: one record more would change when others come, or if.
-    A source without a record is a stream too. The feed runs at most half of the horizon ahead of the clock,
-    as nodes drop records beyond the horizon. Standard input is sent as it comes, without waiting; a record
-    dated further ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended,
-    nothing is fed.
+    With slots by time a message's Kafka timestamp is the time of its record. A file is sorted by time first,
+    so that no record delays an earlier one. Its lines are numbered in that order, and the feed ends with the
+    last slot of the mesh's rounds. --rate and --records are refused, because one additional record would
+    change when other records are fed, or whether they are. A source without records is valid. The feed runs
+    at most half of the horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input
+    is sent as it arrives, without waiting; a record dated further ahead than the topic accepts is in no slot.
+    If all slots of the mesh's rounds have ended, nothing is fed.
 
-    In a collaboration NAME is an owner whose source has no path: its set is to be the topic
-    data.MESH.NAME. FILE must be given. It is looked at whole first, and nothing is fed unless it holds the
-    owner's number of records and each can be read: there are no dead letters.
+    In a collaboration NAME is an owner whose source has no path, and FILE, which is required, becomes its set
+    in the topic data.MESH.NAME. FILE is first read whole. Nothing is fed unless it holds the owner's number
+    of records and each can be read, so there are no dead letters.
 
-    Give --state with FILE: the folder then knows that these records are learnt from by this name, so that
-    another node or owner that learns from the same file is added up with it.
+    With FILE, also give --state. The folder then records that this node or owner learns from the file, and
+    its spending is added to that of any other node or owner that learns from the same file.
 
-    With --shift old records are fed as new ones: choose one number for all nodes, from nobody's records.
+    With --shift old records are fed as new ones. Choose one number for all nodes, and derive it from nobody's
+    records.
 
     \b
     Examples:

@@ -65,14 +65,16 @@ def forecast(
 ) -> None:
     """Say whether a collaboration is worth it, and to whom.
 
-    Costs are relative fitness: how far the model's cost is above the least, as a share of it. It depends on
-    the owners' sizes and epsilons by one number, the noise of an answer (Wu et al. 2020, Theorems 2 and 3).
-    How, is fitted to runs on a pilot, which must be PUBLIC or made-up records: no owner's own are read, and
-    nothing is spent. A fit is no bound; bounds are called so.
+    Costs are relative fitness: how far the model's cost is above the least cost, as a share of the least
+    cost. Relative fitness depends on the owners' sizes and epsilons only through the noise of an answer (Wu
+    et al. 2020, Theorems 2 and 3). This dependence is fitted to runs on a pilot, which must be PUBLIC or
+    made-up records. No owner's records are read, and nothing is spent. A fitted value is not a bound; the
+    output calls bounds by that name.
 
-    The table says for each owner what all reach without it, what they reach if it doubles its epsilon, what
-    it reaches alone on its own records without noise, and the epsilon at which that is as good (all owners'
-    changed alike). With --rounds, for a mesh of nodes: an estimate of what its last node brings.
+    For each owner the table shows the cost that the others reach without it, the cost that all reach if it
+    doubles its epsilon, and the cost that it reaches alone on its own records without noise. It also shows
+    the owner's epsilon at which learning alone is as good, if all owners' epsilons change by one factor. For
+    a mesh of nodes, with --rounds, the output is an estimate of the contribution of the mesh's last node.
 
     \b
     Examples:
@@ -100,7 +102,7 @@ class ForecastOptions(NamedTuple):
 
 
 def forecast_nodes(file: MeshFile, options: ForecastOptions, *, synthetic: bool, as_tree: bool) -> None:
-    """Estimate what one more node brings to a mesh. Its records are made up unless there is a pilot."""
+    """Estimate what one more node contributes to a mesh, on a pilot or otherwise on made-up records."""
     del synthetic
     values = {"--constants": options.constants, "--what-if": options.what_if, "--plot": options.plot}
     for name, value in (values | {"--json": as_tree, "--output": options.output}).items():
@@ -113,7 +115,7 @@ def forecast_nodes(file: MeshFile, options: ForecastOptions, *, synthetic: bool,
 def forecast_collaboration(
     file: CollaborationFile, options: ForecastOptions, *, synthetic: bool, as_tree: bool
 ) -> None:
-    """Forecast what a collaboration is worth, to whom."""
+    """Forecast the value of a collaboration for each owner."""
     pilot, constants, what_if, plot, output, rounds, seed = options
     console = Console(highlight=False)
     if rounds is not None:
@@ -159,7 +161,7 @@ HEADINGS = ("owner", "records", "epsilon", "noise", "without", "epsilon\ntwice",
 
 
 def facts(found: ForecastValue) -> Iterator[tuple[str, str]]:
-    """Yield what is expected, where that is from, and what the theorem bounds."""
+    """Yield the expected cost, the source of that number, and the theorem's bound."""
     settings, prediction = found.settings, found.forecast
     owners, total = (
         counted(len(settings.owners), "owner"),
@@ -234,7 +236,7 @@ def rows(found: ForecastValue) -> Iterator[tuple[str, ...]]:
 
 
 def verdicts(found: ForecastValue) -> Iterator[str]:
-    """Yield a sentence for each owner: whether it brings anything, and whether it gains."""
+    """Yield a sentence for each owner: whether it contributes anything, and whether it gains."""
     new = found.forecast.new
     for name, owner in found.forecast.owners.items():
         brings = "is the only one"
@@ -248,7 +250,7 @@ def verdicts(found: ForecastValue) -> Iterator[str]:
 
 
 def _whatever(owner: Owner) -> str:
-    """Return a clause if an owner would gain nothing even without noise, because of what the steps leave."""
+    """Return a clause if an owner gains nothing even without noise, as the steps leave too large a cost."""
     return "" if owner.margin else ", at any epsilon: the steps alone leave more than that"
 
 

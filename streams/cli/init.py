@@ -97,8 +97,8 @@ def key(
 ) -> None:
     """Make a key that signs, and show the public one.
 
-    FILE is written with mode 0600, for brokers.mesh.signing_key of the process that signs. The public key
-    is for everybody: it goes to mesh.nodes.NAME.key, or to mesh.schedulers. If FILE is there, only its
+    FILE is written with mode 0600. The process that signs names it as brokers.mesh.signing_key. The public
+    key is for everybody: write it to mesh.nodes.NAME.key, or to mesh.schedulers. If FILE exists, only its
     public key is shown.
 
     \b
@@ -172,16 +172,17 @@ def schema(
 ) -> None:
     """Write a commented schema by looking at records.
 
-    It looks at the first of a file or topic, tells CSV (with its dialect), JSON lines and Parquet apart, and
-    proposes what most values of a column are, and candidates for the label and for times. What it finds
-    depends on the records, so confirm each line. Bounds and lists it leaves open: `check` refuses the
-    placeholders until you have filled them in with what you know without looking. With --public they are
-    fitted to the records, which all may know then.
+    The command reads the first records of a file or topic and recognises CSV (with its dialect), JSON lines
+    and Parquet. It proposes a type that fits most values of each column, and candidates for the label and for
+    times. The proposals depend on the records, so confirm each line. Bounds and lists are left as
+    placeholders, which `check` refuses until you fill them in from knowledge that does not come from the
+    records. With --public, bounds and lists are fitted to the records, which must then be public.
 
-    Messages of a topic are JSON objects; Avro with --registry, by whose schemas their values are what they
-    are; CSV lines with --columns.
+    Messages of a topic are JSON objects, CSV lines with --columns, or Avro with --registry. The registry's
+    schemas give the types of Avro values.
 
-    The schema is for a source, or as mesh.features for all. The line of the source stands at its top.
+    The schema is for one source, or for all as mesh.features. The source's setting is at the top of the
+    output.
 
     \b
     Examples:

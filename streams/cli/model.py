@@ -57,10 +57,10 @@ def model(
 ) -> None:
     """Write what a mesh has learnt, as npz and JSON.
 
-    Each file holds everything that predictions need, and the model's guarantee. By default the model comes
-    from the mesh broker, and needs a user who may read all edges: the mean of every member's newest release,
-    and its average over the rounds that the topics still hold. With --state and --node it is one node's
-    running average over its whole run, from its journal; the node may be running.
+    Each file holds everything that predictions need, and the model's guarantee. By default the model is read
+    from the mesh broker, by a user who may read all edges. It is the mean of every member's newest release,
+    and the average of that mean over the rounds that the topics still hold. With --state and --node the model
+    is one node's running average over its whole run, read from its journal; the node may be running.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def check_output(output: Path) -> None:
 
 
 def show_model(output: Path, model_of_run: Model) -> None:
-    """Write the model, and say what it is."""
+    """Write the model, and print a description of it."""
     console = Console(highlight=False)
     say_facts(console, _facts(model_of_run))
     for path in write_model(output, model_of_run):
@@ -166,16 +166,17 @@ def predict(
 ) -> None:
     """Predict the labels of a file's records, as CSV or JSON lines.
 
-    The records must look like those of the mesh. Each output line has a record's line number and its
-    prediction: a score (its sign is the class) for losses of two classes and of numbers, a distance for
-    range, the class's index and name for softmax, or an own loss's prediction. The logistic loss adds the
-    probability of a positive label; with class_weights it is that of records so weighted. If the file has
-    labels, the model's accuracy is shown, and with --threshold its precision and recall. A record that cannot
-    be read has no prediction; only its line number, and the --id column if that can be read, is listed. The
-    commonest fault is named, and if more than half of the records have one, the exit code is 3.
+    The records must have the mesh's schema. Each output line has a record's line number and its prediction: a
+    score (its sign is the class) for losses of two classes and of numbers, a distance for `range`, the
+    class's index and name for `softmax`, or the prediction of a user-defined loss. The logistic loss adds the
+    probability of a positive label; with class_weights that is the probability among records so weighted. If
+    the file has labels, the model's accuracy is shown, and with --threshold its precision and recall. A
+    record that cannot be read has no prediction; the output has only its line number, and its --id column if
+    that can be read. The most frequent fault is named. If more than half of the records are faulty, the exit
+    code is 3.
 
-    With --topic the records are committed messages of a topic, read as `score` reads them. In place of a line
-    number each output line has a partition and an offset, in the order in which they were read.
+    With --topic the records are committed messages of a topic, decoded as `score` decodes them. Each output
+    line has the message's partition and offset in place of a line number, in the order of reading.
 
     \b
     Examples:

@@ -53,10 +53,11 @@ class Leaving(NamedTuple):
 
 
 def announce(file: MeshFile, node: str, state: Path) -> Leaving:
-    """Announce that a node leaves H rounds after the newest plan; asked again, it stays at the first word.
+    """Announce that a node leaves H rounds after the newest plan. A repeated call keeps the first last round.
 
-    Its process reads that within a second, and tells the schedulers. Raises UsageError if the node has no
-    journal of this run in the folder, or the run is over; JournalError, BusError, MeshFileError.
+    The node's process reads the announcement within a second and forwards it to the schedulers. Raises
+    UsageError if the node has no journal of this run in the folder, or the run is over; JournalError,
+    BusError, MeshFileError.
     """
     charge_count = journal_charge_count(state, file, node)
     if charge_count is None:
@@ -71,7 +72,7 @@ def announce(file: MeshFile, node: str, state: Path) -> Leaving:
 
 
 def _planned(file: MeshFile, node: str) -> int:
-    """Return the newest planned round (0: none), as the node's own user may read it."""
+    """Return the newest planned round (0: none), read with the rights of the node's user."""
     with closing(reached(file.brokers(node).mesh)) as logs:
         plans = MeshLog.of(file, logs).valid_plans()
     newest = max(plans, default=0)
@@ -98,9 +99,10 @@ def leave(
 ) -> None:
     """Announce that a node leaves the run, with a last round.
 
-    It lies H rounds (horizon) after the newest plan. The node's process reads it within a second, tells the
-    schedulers, takes part until then, and ends with exit code 0. Call it where the node's state folder is:
-    there the word is kept, so a restart does not forget it. What the node has spent stays on record.
+    The last round is H rounds (`horizon`) after the newest plan. The node's process reads the announcement
+    within a second, forwards it to the schedulers, participates up to the last round, and ends with exit
+    code 0. Call the command where the node's state folder is: the folder keeps the announcement over a
+    restart. What the node has spent stays on record.
 
     \b
     Examples:
@@ -153,9 +155,10 @@ def pardon(
 ) -> None:
     """Let a node that has sent two values for a round be heard again.
 
-    Who hears the node keeps its evidence in its own journal, so this is for the owner of a neighbour, while
-    that neighbour is stopped, and each neighbour's owner decides alone. Later evidence counts again. The node
-    is also heard again once it joins as a new instance. Exit code 1: nobody here counts it as silent.
+    A neighbour that receives the node's releases keeps the evidence against it in the neighbour's own
+    journal. So the owner of a neighbour calls this command while that neighbour is stopped, and each
+    neighbour's owner decides alone. Later evidence counts again. The node is also heard again once it joins
+    as a new instance. Exit code 1: no journal here counts the node as silent.
 
     \b
     Examples:
@@ -193,12 +196,13 @@ def end(
 ) -> None:
     """End the run of a mesh, for all its nodes and for good.
 
-    It publishes the plan that ends the run, after those that the schedulers have made, and waits until that
-    is the valid one. Nodes finish the rounds before it; then they and the schedulers say that the run is
-    over, and exit with 0. It needs the rights of a scheduler. Nothing of the run is deleted. Running it twice
-    is harmless.
+    The command publishes the plan that ends the run, after the schedulers' plans, and waits until its plan is
+    the valid one. Nodes finish the rounds before that plan. Then nodes and schedulers log that the run is
+    over, and exit with 0. The command needs the rights of a scheduler. Nothing of the run is deleted. Running
+    it twice is harmless.
 
-    Silence never ends a run: one without rounds goes on until this, or until all its nodes have left.
+    Silence never ends a run. A run without `rounds` continues until this command, or until all its nodes have
+    left.
 
     \b
     Example:
@@ -229,7 +233,7 @@ BROKEN = "the letter itself cannot be read"
 
 
 class Letter(NamedTuple):
-    """One letter: its place in its topic, its time (seconds since 1970), and what was refused, why.
+    """One dead letter: its place in its topic, its time (seconds since 1970), the refused value, the reason.
 
     `source`: the topic or the line of the source that `value` is from.
     """
@@ -315,16 +319,17 @@ def deadletters(
 ) -> None:
     """List what a node refused, and what could not be fed to it.
 
-    Two topics: messages of peers that the node refused (mesh broker), and records of its own that its feed
-    could not send, that it could not read, or that are stored broken (data broker). Each letter has its
-    offset, time, origin and reason; content only with --content. Writes nothing. With users, the auditor may
-    read the first topic, and the feeder the second.
+    There are two topics. The first (mesh broker) has messages of peers that the node refused. The second
+    (data broker) has the node's own records that its feed could not send, that the node could not read, or
+    that are stored broken. Each letter has its offset, time, origin and reason, and its content only with
+    --content. Writes nothing. If the brokers have users, the auditor may read the first topic, and the feeder
+    the second.
 
-    To learn from such a record after all, append it, mended, to the source, and feed again; by time it needs
-    a time whose slot is still open. The bad one keeps its place, or every later record would be in another
-    slot. So it touches two releases: what it says is protected at 2 epsilon.
+    To learn from such a record after all, append it, mended, to the source, and feed again. With slots by
+    time it needs a time whose slot is still open. The bad record keeps its place, as otherwise every later
+    record would be in another slot. So the record touches two releases, and is protected at 2 epsilon.
 
-    Of a collaboration NODE is the learner or an owner, and there is the first topic alone.
+    In a collaboration NODE is the learner or an owner, and only the first topic exists.
 
     \b
     Examples:

@@ -25,13 +25,13 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
 
     Shows members, edges, how fast information spreads, mechanism and noise, the guarantee in words, the
     privacy spent after the rounds and what happens then, and bounds on the regret. Other parties' own parts
-    need not be here.
+    of the mesh file are not needed.
 
-    With --estimate it runs a mesh of the same nodes, schedule, slots, steps and mechanism in this process, on
-    made-up records with simulated noise, and the same without privacy. The records have the features of the
-    first schema that is here (bounds and categories, no record), or random ones; a random direction labels
-    them, one label in ten wrongly. The runs read no node's own records, and nothing is spent. It is an
-    estimate: your records may be easier or harder.
+    With --estimate the command also runs a mesh of the same nodes, schedule, slots, steps and mechanism in
+    this process, on made-up records with simulated noise, and once more without privacy. The records have the
+    features of the first local schema (its bounds and categories, no record), or else random features. Their
+    labels follow a random direction, and one label in ten is wrong. The runs read no node's own records, and
+    nothing is spent. The result is an estimate: your records may be easier or harder.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def plan_nodes(file: MeshFile, rounds: int | None, *, estimated: bool) -> None:
 
 
 def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fact]:
-    """Yield what the estimate is, and how it was made."""
+    """Yield the estimate in words, and how it was made."""
     mesh, size = file.mesh, file.mesh.slots.size
     digits = ".2f" if found.measure == "AUC" else ".3g"
     low, high = f"{found.low:{digits}}", f"{found.high:{digits}}"

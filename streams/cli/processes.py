@@ -89,10 +89,10 @@ def live(
     *,
     watched: bool = True,
 ) -> None:
-    """Do `work` until it ends, or until asked to stop; then exit with the code.
+    """Call `work` until it ends or is asked to stop; then exit with the code.
 
-    Where a log was cut under it, or a client has failed, it begins again. `watched`: end at once if its
-    start hangs.
+    `work` is called again if a log of the broker was cut meanwhile, or a client has failed. `watched`: the
+    process ends at once if its start hangs.
     """
     start_logging(json=form is LogFormat.JSON, level=level.value)
     with Stop() as stop:
@@ -117,7 +117,7 @@ def live(
 
 
 def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger, *, watched: bool) -> bool:
-    """Do `work`; return whether it has ended by what beginning again mends."""
+    """Call `work`; return whether it ended with an error that a new call can mend."""
     with StartWatch(stop, log) if watched else nullcontext():
         try:
             work(stop)
@@ -188,14 +188,15 @@ def node(
 ) -> None:
     """Run nodes: each on its own data topic, with its neighbours.
 
-    It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
+    A node never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
     scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.
 
-    Several nodes of a party cost far less in one process than in one each: they share connections, loop and
-    endpoints, so they need the same brokers and users, and topics of their own. Each has its own journal and
-    lock. A node that has ended, failed or cannot start leaves the others alone; the process ends with the
-    last one, with 1 if one has failed. A lock and a topic that is missing are waited for meanwhile; then all
-    nodes begin again. What the broker's connections or a bug end, ends all. Options apply to each node.
+    Several nodes of a party cost far less in one process than in a process each. They share connections, loop
+    and endpoints, so they need the same brokers and users, and each needs a topic of its own. Each node has
+    its own journal and lock. A node that has ended, failed or cannot start does not stop the others. The
+    process ends with its last node, with exit code 1 if a node has failed. If a node's lock is taken or its
+    topic is missing, the process waits for that while the other nodes run; then all nodes begin again. A
+    failure of the broker's connections, or a bug, ends all nodes. Options apply to each node.
 
     \b
     Examples:
@@ -280,8 +281,8 @@ def scheduler(
 ) -> None:
     """Plan which edges are on in which round, ahead of the nodes. Any number may run: the first plan wins.
 
-    It sees releases and heartbeats, never data. Killed and started again, it goes on. With slots by time a
-    run whose slots have all ended before its first plan is refused.
+    A scheduler sees releases and heartbeats, never data. It continues after it was killed and started again.
+    With slots by time a run whose slots have all ended before its first plan is refused.
 
     \b
     Example:
@@ -315,12 +316,13 @@ def owner(
 ) -> None:
     """Run a collaboration's owner: it answers queries about its set.
 
-    Each answer is a mean gradient of its set with noise, and nothing else leaves. It answers each query once,
-    as many as the mesh file says, and spends no more than its epsilon. It needs the topics (`mirrormesh
-    provision`). After a crash it continues where its journal ends; without its journal it cannot go on.
+    Each answer is a mean gradient of the owner's set with noise, and nothing else leaves the owner. It
+    answers each query once, up to the mesh file's number of queries, and spends no more than its epsilon. It
+    needs the topics (`mirrormesh provision`). After a crash it continues where its journal ends; without its
+    journal it cannot continue.
 
-    Several owners that reach the shared broker in the same way can share a process. Each has a journal of its
-    own, and ends for itself.
+    Owners with the same settings for the shared broker can share a process. Each has a journal of its own,
+    and ends independently of the others.
 
     \b
     Examples:
@@ -362,8 +364,8 @@ def learner(
 ) -> None:
     """Run a collaboration's learner: it asks the owners, and learns.
 
-    It sees no record. Owners that do not answer in time are left out of a query, and named in the log. After
-    a crash it continues where its journal ends. It ends after the last query.
+    The learner sees no record. Owners that do not answer in time are left out of a query, and named in the
+    log. After a crash the learner continues where its journal ends. It ends after the last query.
 
     \b
     Example:

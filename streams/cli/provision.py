@@ -26,7 +26,7 @@ _DONE = ("made", "changed", "allowed", "limited", "took")
 
 
 def change_lines(changes: Changes, folder: Path | None, *, dry_run: bool, prune: bool) -> Iterator[str]:
-    """Yield what was changed, or would be, and what is too much and stays."""
+    """Yield each right or user that was changed, or would be, and each superfluous one that stays."""
     logins, gap = changes.logins, changes.gap
     make, change, allow, limit, take = _WOULD if dry_run else _DONE
     verdict = "" if changes.different else ": all right"
@@ -50,7 +50,7 @@ def change_lines(changes: Changes, folder: Path | None, *, dry_run: bool, prune:
 
 
 def wrong(changes: Changes) -> Iterator[str]:
-    """Yield what is missing, and what is too much."""
+    """Yield each right or user that is missing, and each that is superfluous."""
     broker, logins, gap = f"{changes.label} {changes.servers}", changes.logins, changes.gap
     yield from (f"{broker}: missing: {_named(user)}" for user in logins.new)
     yield from (
@@ -66,7 +66,7 @@ def wrong(changes: Changes) -> Iterator[str]:
 
 
 def _rules(grants: Iterable[Grant]) -> Iterator[str]:
-    """Yield a rule's principal, operations and resource; the operations on one resource together."""
+    """Yield principal, operations and resource of the rules; operations on one resource are joined."""
     operations_by_grant: dict[Grant, list[str]] = {}
     for grant in grants:
         operations_by_grant.setdefault(grant._replace(operation=""), []).append(grant.operation)
@@ -122,16 +122,17 @@ def provision(
 ) -> None:
     """Create topics and users of a mesh, or check existing ones.
 
-    Running it twice is harmless: only differences are written. It creates the shared topics on the mesh
-    broker, and, for each node whose own part is here, the node's topics on its data broker. If an existing
-    topic differs, nothing is changed or created, and it is an error.
+    Running the command twice is harmless: it writes only differences. It creates the shared topics on the
+    mesh broker, and, for each node whose own part is here, the node's topics on its data broker. If an
+    existing topic differs, that is an error, and nothing is changed or created.
 
-    With --users it also makes the users that the mesh file gives these brokers (mesh.parties), each with a
-    password in a file of its own, the rights of its processes and no others, and a quota. It needs an
-    administrator's credentials in the mesh file. A user whose file holds another password than the broker
-    gets that of the file; one whom the broker knows, and whose password is not here, keeps it. Where security
-    is tls, users have certificates, and no passwords are made. --prune takes away what the mesh file no
-    longer gives, such as the rights of earlier runs and parties, and nothing of other meshes.
+    With --users it also creates the users that the mesh file gives these brokers (mesh.parties). Each has a
+    password in a file of its own, the rights of its processes and no others, and a quota. This needs an
+    administrator's credentials in the mesh file. If the password in a user's file differs from the broker's,
+    the broker gets that of the file. A user that the broker knows, and whose password is not here, keeps its
+    password. Where security is tls, users have certificates, and no passwords are made. --prune removes
+    what the mesh file no longer grants, such as the rights of earlier runs and parties, and nothing of other
+    meshes.
 
     --check covers the users of brokers that have some.
 

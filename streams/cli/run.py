@@ -31,12 +31,12 @@ from streams.tools.model.writing import mesh_model, model_paths, write_model
 
 
 def starved(local: LocalRun) -> list[str]:
-    """Return the nodes whose records did not fill one more slot: they ended the run."""
+    """Return the nodes whose records did not fill another slot, which ended the run."""
     return [name for name, node in local.mesh.nodes.items() if node.starved]
 
 
 def too_short(local: LocalRun, file: MeshFile) -> list[str]:
-    """Return a line for each source that holds fewer records than one slot; for a new run without a round."""
+    """Return a line for each source that holds fewer records than a slot; for a new run without any round."""
     lines: list[str] = []
     least = file.mesh.slots.size
     for name in starved(local):
@@ -60,7 +60,7 @@ def why_nothing(local: LocalRun) -> str:
 def what_ended(local: LocalRun, file: MeshFile) -> str:
     """Return which nodes have no full slot left, and how many records the others have not learnt from.
 
-    Only files are read for that: a pipe may not end, nor standard input, a generator or an own source.
+    Only files are counted. A pipe, standard input, a generator or a user-defined source may never end.
     """
     unread = []
     for name in file.mesh.nodes:
@@ -112,13 +112,14 @@ def run(
 ) -> None:
     """Run a mesh in this process, without a broker.
 
-    It runs all nodes and a scheduler. It ends after the mesh file's rounds, with the first source that ends,
-    or with Ctrl-C, SIGTERM or SIGHUP: the first finishes the planned rounds, the second stops at once. In
-    each case the results so far are written. It names the nodes whose records have ended.
+    The process runs all nodes and a scheduler. It ends after the mesh file's rounds, when the first source
+    ends, or with Ctrl-C, SIGTERM or SIGHUP. The first such signal lets it finish the planned rounds, a second
+    one stops it at once. In each case the results so far are written. The output names the nodes whose
+    records have ended.
 
-    It warns of what `check` warns of: of settings first, of records at the end. If more than 1 % of a node's
-    records are malformed, the last line says how many and why. If more than half are, the exit code is 3. It
-    also says how often an own loss has failed, and by which exceptions.
+    The command gives the warnings of `check`: those on settings first, those on records at the end. If more
+    than 1 % of a node's records are malformed, the last line gives their number and the reasons. If more than
+    half are, the exit code is 3. The output also counts the failures of a user-defined loss by exception.
 
     A collaboration (kind: collaboration) asks its queries of all owners in turn; --rounds limits them.
 
@@ -189,7 +190,7 @@ def run_nodes(
 
 
 def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
-    """Return what is known of the nodes' data; without a state folder only the mesh file tells."""
+    """Return what is known of other spending on the nodes' data; without a folder, by the mesh file alone."""
     return known_spends(file, file.mesh.nodes) if spends is None else spends.reuses()
 
 

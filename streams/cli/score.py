@@ -99,19 +99,19 @@ def score(
     """Score the messages of a topic, each once, while they come.
 
     With --model the model is a file. Without it MESH and NODE must be given: each message is then scored with
-    the newest decision of the node, as its topic of decisions on the party's own broker tells it. Messages
-    are read as the node reads its source, or as the model says: JSON objects, CSV lines or Avro, in envelopes
-    too. Where the node's own part of the mesh file has `score`, that says what no option says.
+    the node's newest decision, read from its topic of decisions on the party's own broker. Messages are
+    decoded by the schema of the node's source, or of the model: JSON objects, CSV lines or Avro, in envelopes
+    too. If the node's own part of the mesh file has `score`, that supplies the options that are not given.
 
-    A score has the key, the headers and the time of its message, and stands in the same partition if the
-    topics have as many. Its value is JSON: the prediction, for logistic loss the probability, the class if
-    there is one, the round and run that the model is from, and the epsilon at which each record that the
+    A score has the key, the headers and the time of its message, and is written to the same partition if both
+    topics have equally many. Its value is JSON: the prediction, for logistic loss the probability, the class
+    if there is one, the round and run that the model is from, and the epsilon at which each record that the
     model was learnt from is protected. A message that cannot be read goes to OUTPUT.deadletter, with the
     reason in its headers. A tombstone has no score. All three topics must exist, on one broker.
 
-    Scores and positions are written in transactions: a reader of committed records gets each message's score
-    once, whatever dies. Start more of these processes to share the partitions. Ctrl-C or SIGTERM ends one in
-    order; one that dies is missed for ten seconds.
+    Scores and positions are written in transactions, so a reader of committed records gets each message's
+    score once, even if a process dies. Start more of these processes to share the partitions. Ctrl-C or
+    SIGTERM ends a process in order. If a process dies, its partitions wait ten seconds for another one.
 
     \b
     Examples:

@@ -40,13 +40,13 @@ def simulate(
 ) -> None:
     """Search a mesh for bugs: seeded faults in virtual time.
 
-    It runs the real nodes and schedulers, in this process on a broker in memory, against faults that are
-    drawn from a seed: crashes, lost connections, damaged journals, schedulers with wrong clocks, members that
-    lie. Of a collaboration it runs the learner and the owners, whose answers may be lost. After every event
-    it checks what must always hold, and at the end that those that are not broken have gone on. The same seed
-    is the same history, byte for byte.
+    The command runs the real nodes and schedulers, in this process on a broker in memory, against faults that
+    are drawn from a seed: crashes, lost connections, damaged journals, schedulers with wrong clocks, members
+    that lie. For a collaboration it runs the learner and the owners, whose answers may be lost. After every
+    event it checks the invariants. At the end it checks that all processes that are not broken have made
+    progress. The same seed gives the same history, byte for byte.
 
-    A history that fails is printed, with as few of its faults as still make it fail, and the exit code is 1.
+    A history that fails is printed, reduced to as few faults as still make it fail, and the exit code is 1.
 
     \b
     Examples:

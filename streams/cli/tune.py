@@ -72,15 +72,15 @@ def tune(
     By default it proposes gradient_bound and step size, and with a motion model the gains; options add the
     others.
 
-    The pilot must be PUBLIC or random records, as the proposal reveals something of them. Settings are tried
-    on the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh
-    file's mechanism with simulated noise. The search starts from the mesh file's setting, and lowers the mean
-    loss (or, with --auc, improves the ranking) by factors of four, then of two, until no neighbour is better.
-    With --mechanisms it goes on under each other mechanism from what it has found. One with a delta promises
-    less at the same epsilon.
+    The pilot must be PUBLIC or random records, as the proposal reveals something of them. The pilot is
+    sampled with replacement to as many records as the mesh is to learn from. Settings are tried on this
+    sample under the mesh file's mechanism with simulated noise. The search starts from the mesh file's
+    setting. It changes settings by factors of four, then of two, until no neighbouring setting has a lower
+    mean loss (or, with --auc, a better ranking). With --mechanisms the search continues from its result under
+    each other mechanism. A mechanism with a delta promises less at the same epsilon.
 
     Prints the settings tried, and the whole blocks for the mesh file. Nothing is tuned on the nodes' own
-    records: a pilot is refused if more than half of its distinct records are among those that are here,
+    records. A pilot is refused if more than half of its distinct records are among the nodes' local records,
     whatever their order and the kind of the file. A loss or source of your own must be allowed by --code.
 
     \b
@@ -136,7 +136,7 @@ def tune(
 def too_small(mesh: MeshSettings, size: int, total: int) -> str:
     """Return a warning if slots by time of that size leave out records; empty if not.
 
-    A node's `total` records lie in `rounds` periods; without `rounds` nobody knows how many a period has.
+    A node's `total` records lie in `rounds` periods. Without `rounds` the number per period is not known.
     """
     if mesh.slots.by == "count" or mesh.rounds is None or size * mesh.rounds >= total:
         return ""

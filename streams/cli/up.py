@@ -104,27 +104,29 @@ def up(
     """Run a whole mesh on this machine, on Kafka.
 
     Starts a broker if none answers, creates topics, and runs scheduler, nodes and feeders. Each is a process
-    of its own, restarted when it fails, and so is the broker started here. Nodes whose own part is not here
-    are run by their owners; a source without a path, or standard input, is fed by its owner. It ends with the
-    run or with Ctrl-C, and ends everything that it has started. If it is killed, only its broker keeps
-    running: the next start takes it over, or stop it with: mirrormesh broker stop --folder DIR/broker
+    of its own, restarted when it fails, and so is a broker that the command has started. Nodes whose own part
+    is not here are run by their owners; a source without a path, or standard input, is fed by its owner. The
+    command ends with the run or with Ctrl-C, and ends every process that it has started. If the command is
+    killed, only its broker keeps running. The next start uses that broker, or you stop it with: mirrormesh
+    broker stop --folder DIR/broker
 
-    With --processes nodes share processes, which start sooner and take a fraction of the memory. Of nodes
-    that share one, a node that fails starts again with the process, once the others have ended.
+    With --processes nodes share processes, which start sooner and need a fraction of the memory. A node that
+    fails in a shared process starts again with that process, once the other nodes have ended.
 
-    With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
-    data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
+    With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs the whole mesh.
+    Its data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
     With slots by time records are fed at their own times, and --rate is refused. A run whose slots have all
-    ended is refused. --replay runs it from now on: it writes a mesh file that starts when all runs to
-    DIR/replay.yaml, with the seconds by which the time of every record is moved, which are public.
+    ended is refused. --replay runs such a run from now on. It writes to DIR/replay.yaml a mesh file whose
+    slots start once all processes run, with the number of seconds by which every record's time is moved.
+    This number is public.
 
-    Of a collaboration it runs the learner, and the owners whose own part is here, until the last query is
-    answered; --rate, --no-feed, --replay, --observe and --processes are not for it.
+    For a collaboration the command runs the learner, and the owners whose own part is here, until the last
+    query is answered. --rate, --no-feed, --replay, --observe and --processes do not apply to it.
 
-    If many of a node's records are malformed, whoever produced them, the last line says how many and why;
-    above one half the exit code is 3. A feeder that has failed, and was never done, is named on standard
-    error, and the exit code is 1.
+    If many of a node's records are malformed, whoever produced them, the last line gives their number and the
+    reasons. If more than half are, the exit code is 3. A feeder that has failed and never finished is named
+    on standard error, and the exit code is 1.
 
     \b
     Examples:

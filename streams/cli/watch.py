@@ -1,4 +1,4 @@
-"""`mirrormesh watch`: shows a mesh on a broker. One thread asks the broker, another draws and takes keys."""
+"""`mirrormesh watch`: shows a mesh on a broker. One thread polls the broker, another draws and reads keys."""
 
 import os
 import select
@@ -28,7 +28,7 @@ from streams.terminal.live_views import explained, mesh_line, mesh_picture, node
 from streams.terminal.malformed import unread_line
 from streams.terminal.report import say
 
-# Runs `mirrormesh watch`: one thread asks the broker, the main thread draws and takes keys.
+# Runs `mirrormesh watch`: one thread polls the broker, the main thread draws and reads keys.
 
 PERIOD = 0.5
 """Seconds between two pictures."""
@@ -39,18 +39,18 @@ LETTERS = 5.0
 
 
 class OwnerLine:
-    """What the nodes here could not read, as their letters tell their owner, looked up now and then."""
+    """A line for the owner on records that the local nodes could not read, polled from their dead letters."""
 
     def __init__(self, file: MeshFile, stopped: Asked) -> None:
         self._file, self._stopped = file, stopped
         self.text = ""
 
     def look(self) -> None:
-        """Look it up once."""
+        """Poll the dead letters once."""
         self.text = unread_line(unread_records(self._file))
 
     def start(self) -> None:
-        """Look it up until asked to stop, in a thread of its own: a broker may take its time."""
+        """Poll until asked to stop, in a thread of its own, as a broker may answer slowly."""
         Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
@@ -136,7 +136,7 @@ Pressed = Callable[[float], str]
 
 @contextmanager
 def keys() -> Iterator[Pressed]:
-    """Read keys one by one, without echo, and restore the terminal afterwards. Without one: no keys.
+    """Read keys one by one, without echo, and restore the terminal afterwards. Without a terminal: no keys.
 
     Ctrl-C stays a signal.
     """
@@ -176,13 +176,13 @@ def watch(
 ) -> None:
     """Watch a mesh that runs on a broker.
 
-    Shows a row for each node: whom it hears, what it has spent, whether it is missing, what it has refused.
-    Reads plans and heartbeats on the mesh broker, and counts dead letters; writes nothing. On a terminal it
-    draws one screen: h or ? for help, q or Ctrl-C to quit. Elsewhere it prints a line every 10 s. So it does
-    for a collaboration, until it is over.
+    Shows a row for each node: its current in-neighbours, its spending, whether it is missing, and how many
+    messages it has refused. Reads plans and heartbeats on the mesh broker, and counts dead letters; writes
+    nothing. On a terminal it draws one screen: h or ? for help, q or Ctrl-C to quit. Elsewhere it prints a
+    line every 10 s. For a collaboration it prints such a line until the collaboration is over.
 
-    With --owner it also shows how many records the nodes whose own part is here could not read, and why, from
-    the letters on their own broker.
+    With --owner it also shows how many records the nodes whose own part is here could not read, and why. That
+    comes from the dead letters on their own broker.
 
     \b
     Examples:

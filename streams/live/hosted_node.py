@@ -1,4 +1,4 @@
-"""One node of a process, in the steps of its start, and what observes it: its log, metrics, applications."""
+"""One node of a process: the steps of its start, and its observers (log, metrics, applications)."""
 
 import logging
 import secrets
@@ -41,7 +41,7 @@ from streams.state.spends_topic import SpendsTopic
 from topology.scheduler import heartbeat_period
 
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
-"""Notices that come from what the node does: nobody can flood them."""
+"""Notices caused by the node itself, which nobody else can flood."""
 _LINES = {
     Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
     Notice.ACCUSED: (
@@ -60,7 +60,7 @@ _UNKNOWN_WRITER = (
 
 
 class NodeWatcher:
-    """Passes everything on. The log shows unusual events, summed, and a silent source only once.
+    """Forwards every report to its observers. The log sums up unusual events, and names a silent source once.
 
     `isolates`: whether a source that sent two values for a round counts as silent.
     """
@@ -87,7 +87,7 @@ class NodeWatcher:
         self.committed, self.left = metrics.committed, self._summed.end
 
     def report(self, report: Report) -> None:
-        """Take a report of the machine."""
+        """Handle a report of the machine."""
         self._metrics.report(report)
         if isinstance(report, Noticed):
             self._noticed(report)
@@ -97,7 +97,7 @@ class NodeWatcher:
             self._predictions.write(report)
 
     def catch_up(self) -> None:
-        """Do the work that reports have put off."""
+        """Do the work that `report` has put off."""
         self._metrics.catch_up()
         self._summed.catch_up()
 
@@ -123,7 +123,7 @@ class NodeWatcher:
         """Ignored here: its plans will show it."""
 
     def made_by(self, generation: int) -> None:
-        """Take the generation of the newest mesh file that a plan was made by."""
+        """Handle the generation of the newest mesh file that a plan was made by."""
         if generation > self._newest:
             self._newest = generation
             text = "%s: it goes on, and does not hear who is new; start it with that file"
@@ -146,8 +146,8 @@ class NodeWatcher:
 class HostedNode:
     """One node of a process: call the methods in their order. `ended` is how it has ended by itself.
 
-    One that cannot start beside others ends with `refuse`. Raises MeshFileError if the file lacks something
-    that it needs.
+    A node that cannot start, while others can, ends with `refuse`. Raises MeshFileError if the file lacks
+    something that the node needs.
     """
 
     journal: SqliteJournal
@@ -230,12 +230,12 @@ class HostedNode:
 
     @property
     def waits(self) -> bool:
-        """Whether it could not start for what passes by itself: a lock, or a topic that is missing."""
+        """Whether the node could not start for a temporary reason: a lock, or a missing topic."""
         missing = isinstance(self.ended, PreflightFailed) and self.ended.missing
         return missing or isinstance(self.ended, JournalLocked)
 
     def check_registry(self) -> None:
-        """Look whether its schema registry answers, if it has one. Raises Denied."""
+        """Check whether the node's schema registry answers, if it has one. Raises Denied."""
         if self._registry is not None:
             self._registry.check()
 
@@ -252,8 +252,8 @@ class HostedNode:
     def check_outside(self, outside: Iterable[Outside]) -> None:
         """Begin a new life if the data topic was recreated: its log ends before the journal's position.
 
-        The new life has the old one's charges, as records may be fed again at other offsets. Where a power
-        cut has ended the life before, the log may yet have to grow up to the bound.
+        The new life inherits the charges of the old one, as records may be fed again at other offsets. If a
+        power cut has ended the old life, the log may still grow up to the journal's position.
         """
         topic, floor = self.data.topic, dict(self.journal.floor)
         if any(
@@ -274,9 +274,9 @@ class HostedNode:
         ask: Ask,
         closing: ExitStack,
     ) -> None:
-        """Settle what earlier runs have spent, say hello, and find where to start.
+        """Settle the spending of earlier runs, say hello, and find where to start.
 
-        `log`: the mesh's; `closing` records how far the run has come. Raises BusError, UsageError.
+        `log`: the mesh's log; `closing` records the run's progress at the end. Raises BusError, UsageError.
         """
         journal = self.journal
         ask(lambda: self._spend.check(journal, spends, partial(log.names, self.name)))
@@ -309,7 +309,7 @@ class HostedNode:
         certificates: Certificates,
         over: Callable[[], None],
     ) -> None:
-        """Make what runs the node in a world; `over` is called when it has ended by itself."""
+        """Make the runner of the node in a world; `over` is called when the node has ended by itself."""
 
         def ended(error: Ended) -> None:
             self.ended = error
@@ -339,11 +339,11 @@ class HostedNode:
         self.runner = Runner(role, world, ended)
 
     def slot_closed(self, slot: SlotClosed) -> None:
-        """Take the requested slot. From any thread."""
+        """Handle the requested slot. From any thread."""
         self.runner.pending.answer(partial(self._role.closed, slot))
 
     def show_refused(self, certificates: Certificates) -> None:
-        """Make the metrics of a node that could not start: it is not connected, and has done nothing."""
+        """Make the metrics of a node that could not start: not connected, and all counts 0."""
         self.metrics = self._metrics(certificates, None, connected=lambda: False, journal_bytes=lambda: 0)
 
     def _metrics(
@@ -379,7 +379,7 @@ class HostedNode:
         return None if self._learner.from_end else ()
 
     def say(self) -> None:
-        """Log the guarantee, and where the node continues."""
+        """Log the guarantee, and the round in which the node continues."""
         self.log.info("%s", Promise(self.name, self._made.guarantee, self._known).sentence)
         records = self.start.records
         at = f"after round {records[-1].stepped}" if records else "with a new journal"

@@ -1,7 +1,8 @@
 """The log of a process: one line for each event on standard error, as text or JSON.
 
-Libraries are logged at WARNING and above, each of their messages at most once a minute, and never with the
-text of an exception or with bytes, which may hold a record. Of an exception the log has the type and place.
+Libraries are logged at WARNING and above, each of their messages at most once a minute. Their lines never
+have the text of an exception, or bytes, because these may hold a record. The log has the type and place of an
+exception.
 """
 
 import json as json_format

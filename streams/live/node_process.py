@@ -1,14 +1,14 @@
 """A process of one or more nodes of a party, from its start with a mesh file and state folder to its end.
 
-Its start goes in this order, as each step rests on the one before:
+The steps of its start have this order, as each depends on the step before:
 
-1. the journal and its lock (`HostedNode.open`): a second process of the node ends before it touches a broker;
-   and a schema registry, if its source has one, which may refuse it;
+1. the journal and its lock (`HostedNode.open`), so that a second process of the node ends before it touches a
+   broker; then the schema registry, if the source has one, as the registry may refuse the node;
 2. the brokers, the data topic, the mesh's topics: a missing right or topic is named before anything is sent;
-3. the line of what is spent (`HostedNode.begin`), durable before any record is learnt from;
-4. the hello, so that an older process of the node ends, and then the logs: where to continue
+3. the line that records the spending (`HostedNode.begin`), durable before any record is learnt from;
+4. the hello, so that an older process of the node ends, and then the logs, which give the place to continue
    (`NodeRole.recover`);
-5. the loop: what an earlier process left unsent, the machine's first event, records (`Runner`).
+5. the loop (`Runner`): messages that an earlier process left unsent, the machine's first event, records.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ LOGGER = logging.getLogger("mirrormesh.node")
 
 
 def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
-    """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError if they are one, unstated."""
+    """Wait until both brokers answer. Raises Stopped, Denied; MeshFileError if both are one, unstated."""
     brokers = {name: file.brokers(name) for name in names}
     addresses = {
         file.mesh_broker,
@@ -79,7 +79,7 @@ def open_mesh(file: MeshFile, names: Sequence[str], closing: ExitStack) -> Kafka
 
 
 def check_mesh(file: MeshFile, names: Sequence[str]) -> None:
-    """Check what `open_mesh` opens. Raises PreflightFailed, Unreachable."""
+    """Check the topics that `open_mesh` opens. Raises PreflightFailed, Unreachable."""
     preflight(file.brokers(names[0]).mesh, _on_mesh(file, names), {}, specs=mesh_specs(file.resolved))
 
 
@@ -129,7 +129,7 @@ def _data_bus(
     paced: bool = False,
     batches: bool = False,
 ) -> KafkaBus:
-    """Open a topic of each node. The rest is as in KafkaBus."""
+    """Open a topic of each node; other arguments as in KafkaBus."""
     specs = {name: data_specs(file.mesh, name, file.data_topics(name).source) for name in topics}
     largest = {spec.name: spec.largest for topic_specs in specs.values() for spec in topic_specs}
     broker = file.brokers(next(iter(topics))).data
@@ -140,7 +140,7 @@ def _data_bus(
 
 
 def _flush(bus: KafkaBus, topics: str) -> None:
-    """Wait for the last records as long as the broker takes any, and say how many it has not taken."""
+    """Wait for the last records' acknowledgements while any arrive; log how many records have none."""
     waiting = bus.waiting
     while not bus.flush(FLUSH / 2) and bus.waiting < waiting:  # it is slow, not away
         waiting = bus.waiting
@@ -149,15 +149,15 @@ def _flush(bus: KafkaBus, topics: str) -> None:
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0
-"""Seconds between looks at what a node that could not start waits for."""
+"""Seconds between checks of what a node that could not start waits for."""
 T = TypeVar("T")
 
 
 class NodeProcess:
     """One process of the nodes `names`, which share brokers, loop, clients and endpoints, and no state.
 
-    Raises MeshFileError if the file lacks something that it needs, UsageError for nodes that no process can
-    share.
+    Raises MeshFileError if the file lacks something that a node needs, UsageError for nodes that cannot share
+    a process.
     """
 
     def __init__(self, file: MeshFile, names: Sequence[str], options: NodeOptions) -> None:
@@ -179,14 +179,14 @@ class NodeProcess:
 
     @staticmethod
     def _lag(source: TopicSettings) -> float | None:
-        """Return the longest time that a record waits to be read: also until its labels have come."""
+        """Return the longest time that a record waits to be read, including the wait for its label."""
         after = 0.0 if source.labels is None else source.labels.after
         return None if source.lag is None else source.lag + after
 
     def run(self, stop: Stop) -> None:
-        """Run until asked to stop, until every node has ended, or one of `BEGINS_AGAIN`: then call it again.
+        """Run until asked to stop or every node has ended. Call it again after one of `BEGINS_AGAIN`.
 
-        Of several nodes one that cannot start counts as ended, and the others start without it. Raises
+        If one of several nodes cannot start, it counts as ended, and the others start without it. Raises
         ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
@@ -226,7 +226,7 @@ class NodeProcess:
             self._log.info("stopped, as asked")
 
     def _prepare(self) -> None:
-        """Make the nodes anew where an earlier `run` has ended: all but those that have failed for good."""
+        """Make the nodes anew after an earlier `run`, except those that have failed for good."""
         failed_nodes = {
             node.name: node
             for node in (*self._nodes, *self._refused)
@@ -239,7 +239,7 @@ class NodeProcess:
         self._again: NodeCanStart | None = None
 
     def _each(self, action: Callable[[HostedNode], object]) -> None:
-        """Do `action` for each node; those that fail are refused, unless all do. Raises the first's error."""
+        """Call `action` for each node, and refuse nodes that fail. If all fail, raise the first error."""
         errors: dict[HostedNode, Exception] = {}
         for node in self._nodes:
             try:
@@ -269,7 +269,7 @@ class NodeProcess:
         action: Callable[[Sequence[HostedNode]], T],
         check: Callable[[Sequence[HostedNode]], object],
     ) -> T:
-        """Return what `action` does of all nodes, or of those alone for which `check` passes."""
+        """Return `action` of all nodes, or, if that fails, of the nodes for which `check` passes."""
         try:
             return ask(lambda: action(self._nodes))
         except PreflightFailed:
@@ -280,7 +280,7 @@ class NodeProcess:
             raise
 
     def _check_data(self, nodes: Sequence[HostedNode]) -> None:
-        """Check topics and rights on the data broker, and where others made topics of records.
+        """Check topics and rights on the data broker, and the positions in topics that others made.
 
         Raises PreflightFailed, BusError, JournalError.
         """
@@ -323,7 +323,7 @@ class NodeProcess:
     def _assemble(
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop
     ) -> tuple[Host, Loop, DataStreams]:
-        """Return the nodes, their loop and their data streams; show metrics, tell the service manager."""
+        """Return the nodes, their loop and their data streams; serve metrics, notify the service manager."""
         file, options, names = self._file, self._options, names_of(self._nodes)
         decisions, loop = {}, Loop()
         if options.decisions:
@@ -386,9 +386,9 @@ class NodeProcess:
             await asyncio.gather(looking, return_exceptions=True)
 
     async def _look_again(self, loop: Loop) -> None:
-        """End the loop, so that all begin again, once a node that waits for a lock or a topic can start.
+        """End the loop once a node that waits for a lock or a topic can start, so that all nodes begin again.
 
-        The pause doubles each time that all have begun again for a node, as that costs the others a moment.
+        The pause doubles with each such restart, as a restart interrupts the other nodes.
         """
         while any(node.waits for node in self._refused):
             await asyncio.sleep(self._pause)
@@ -445,7 +445,7 @@ class NodeProcess:
 
 
 def tell_end(node: HostedNode) -> None:
-    """Log how a node has ended, while others go on."""
+    """Log how a node has ended while others continue."""
     node.log.log(logging.INFO if is_over(node) else logging.ERROR, "%s", node.ended)
 
 
@@ -462,8 +462,8 @@ def names_of(nodes: Sequence[HostedNode]) -> tuple[str, ...]:
 def check_shared(file: MeshFile, names: Sequence[str]) -> None:
     """Raise UsageError unless the nodes have the same brokers, and each a topic of its own.
 
-    A process has one user on each broker, and one position in each topic: it would give the partitions of
-    one node to the other.
+    A process has one user on each broker, and one position in each topic. Of two nodes with one topic, a node
+    would get the partitions of the other.
     """
     first = file.brokers(names[0])
     for name in names[1:]:

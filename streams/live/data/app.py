@@ -28,21 +28,21 @@ from streams.records.record import WholeMessage
 from streams.state.folder import StateFolder
 
 Taken = Callable[[Sequence[Arrival[bytes]]], Awaitable[None]]
-"""Takes the records of a fetch; the topic's next fetch comes when this one is done."""
+"""Handles the records of a fetch; the topic's next fetch begins when the call returns."""
 SCHEME = "mirrormesh"
 """The name of the transport among the entry points `faust.transports`, in pyproject.toml."""
 FETCHED = 512
-"""Records of one fetch: more would hold up the loop for longer, and hardly save time."""
+"""Records of one fetch. More would block the loop for longer, and hardly save time."""
 FETCHED_BYTES = 2**20
-"""Bytes of a partition that the broker answers with; a larger batch comes whole, and alone."""
+"""Bytes of a partition in the broker's answer. A larger batch is sent whole, and alone."""
 BUFFERED = 1
 """Fetches of a topic that wait for its agent."""
 HELD = 1_024
-"""The same where there are several topics: never reached, as no partition has two fetches on their way."""
+"""`BUFFERED` for several topics. Never reached, as no partition has two fetches under way."""
 
 
 class DataPart(NamedTuple):
-    """One node's part of an app: its topics, its group, where it is read from, and what takes its records."""
+    """One node's part of an app: its topics, its group, its start position, and its records' handler."""
 
     topics: DataTopics
     group: str
@@ -83,7 +83,7 @@ class _Consumer(Consumer):
 
 
 class _Fetches(faust.Schema[Any, Any]):
-    """What a message of the stream is: the records of a fetch, as they were read."""
+    """Faust's codec: a message of the stream is the list of a fetch's records, unchanged."""
 
     def loads_key(self, *_: Any, **__: Any) -> None:
         """Return nothing: each record has its own key."""
@@ -94,7 +94,7 @@ class _Fetches(faust.Schema[Any, Any]):
 
 
 class PinnedTransport(Transport):
-    """What Faust reads brokers with whose scheme is `SCHEME`: aiokafka, and the pinned thread."""
+    """Faust's transport for brokers whose scheme is `SCHEME`: aiokafka with the pinned thread."""
 
     Consumer = _Consumer
 
@@ -109,8 +109,8 @@ def data_app(
 ) -> PinnedApp:
     """Return the app that passes each record of the nodes' data topics, from its place on, to `take`.
 
-    Its group, that of the first node, is named after the app, and has no members. `state` must exist. `web`
-    is (address, port).
+    The app's group is that of the first node. It is named after the app, and has no members. `state` must
+    exist. `web` is (address, port).
     """
     many_topics = len(parts) > 1
     app = PinnedApp(

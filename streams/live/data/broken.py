@@ -1,14 +1,15 @@
 """Broken batches of a data topic: which offsets are theirs, and an empty record in place of each.
 
 A batch is broken if it cannot be read as it is stored: its checksum is wrong, it cannot be decompressed, or a
-record in it has no end. Its header tells its offsets, as it tells the broker, so they are the same wherever a
-reader begins. Records before the first bad one of a batch that can be decompressed are good. A record's
-headers, which nobody here reads, break nothing: their names may be any bytes. The batch's header also tells
-which hold no records at all: those of aborted transactions, and markers of transactions.
+record in it has no end. The reader derives a batch's offsets from its header, as the broker does, so the
+offsets are the same wherever a reader begins. If a batch can be decompressed, its records before the first
+bad record are good. A record's headers cannot break a batch, as nobody here reads them; their names may be
+any bytes. The batch's header also shows which batches hold no records: those of aborted transactions, and
+markers of transactions.
 
-aiokafka fails for ever at such a batch, and loses what it had. To read on, the broker is asked for the same
-bytes, twice: only what comes equal is broken, as it is stored. Else the answer was at fault, and is asked for
-again.
+aiokafka fails for ever at a broken batch, and loses what it had fetched. To continue, this module requests
+the same bytes twice. A batch counts as broken, as it is stored, only if both answers are equal. Otherwise an
+answer was at fault, and the request is repeated.
 """
 
 import struct
@@ -38,9 +39,9 @@ from aiokafka.record.util import decode_varint  # type: ignore[import-untyped] #
 _BEGIN = struct.Struct(">qiib")
 """First offset (before format 2: the last record's), length of what follows it, leader's epoch, format."""
 _COUNTED = 12
-"""Bytes before those that the length counts."""
+"""Bytes in front of the part whose length the header gives."""
 _HEADER = struct.Struct(">qiibIhiqqq")
-"""The same, checksum, attributes, last offset less the first, first and largest timestamp, producer."""
+"""`_BEGIN`, then checksum, attributes, last offset less the first, first and largest timestamp, producer."""
 _FORMAT_2 = 2
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 8, 16, 32
 
@@ -68,7 +69,7 @@ class Broken(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Records; `next` is the offset to go on from."""
+    """Records; `next` is the offset to continue from."""
 
     records: list[ConsumerRecord]
     next: int
@@ -98,7 +99,7 @@ def batches(stored: bytes, end: int) -> Iterator[Batch]:
 class Aborted:
     """The aborted transactions of an answer, as (producer, first offset).
 
-    Ask of the batches in their order.
+    Call `has` for the batches in their order.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
@@ -107,7 +108,7 @@ class Aborted:
     def has(self, batch: Batch) -> bool:
         """Return whether the batch is of an aborted transaction, which a marker of its producer ends.
 
-        The next marker, even if it cannot be read: an aborted transaction has no other.
+        That marker is the producer's next one, even if it cannot be read, as a transaction has only one.
         """
         running = {
             (producer, first)
@@ -120,9 +121,9 @@ class Aborted:
 
 
 def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Found:
-    """Return the batch's records from `position` on, at most so many.
+    """Return the batch's records from `position` on, up to the limit.
 
-    An empty one stands for each that cannot be read.
+    Each record that cannot be read is replaced by an empty record.
     """
     try:
         return _read(of, batch, position, most, MemoryRecords(batch.stored))
@@ -210,11 +211,11 @@ def _empty(of: TopicPartition, offset: int, timestamp: int) -> ConsumerRecord:
 
 
 _BYTES = 4 * 2**20
-"""Of one answer; a larger batch comes whole and alone."""
+"""The most bytes of one answer. A larger batch is sent whole, and alone."""
 _WITH_REPLICA, _ABORTED = 11, 2
-"""The version of answers that name a replica last, and where those have the aborted transactions."""
+"""The last version of answers that name a replica, and the index of the aborted transactions in those."""
 Told = Callable[[TopicPartition, Broken], None]
-"""Takes a broken batch, once or more."""
+"""Handles a broken batch; may be called more than once for a batch."""
 
 
 def may_be_stored(error: Exception) -> bool:
@@ -227,9 +228,10 @@ def may_be_stored(error: Exception) -> bool:
 async def read_around(
     consumer: Any, positions: Mapping[TopicPartition, int], most: int, told: Told
 ) -> dict[TopicPartition, Found]:
-    """Return up to so many committed records of partitions, as they are stored, from their positions on.
+    """Return committed records of partitions, as they are stored, from their positions on, up to the limit.
 
-    A partition whose leader does not answer, or not twice the same, is left out, or has none.
+    If a partition's leader does not answer, or gives two different answers, the partition is left out, or has
+    no records.
     """
     records = {}
     for of, position in positions.items():
@@ -268,7 +270,7 @@ async def _answer(
 ) -> tuple[bytes, int, Sequence[tuple[int, int]]]:
     """Return the batches of an answer, from that of `position` on, the log's end, and aborted transactions.
 
-    No batch without an answer.
+    Without an answer there are no batches.
     """
     client, limit = consumer._client, _BYTES  # noqa: SLF001 # aiokafka hands out no bytes
     wanted_offsets = [(of.topic, [(of.partition, position, limit)])]

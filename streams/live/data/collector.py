@@ -24,31 +24,31 @@ from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 
 CountFaults = Callable[[Sequence[Place], Sequence[Fault | None]], None]
-"""Takes the places of records, and the fault of each (None: it decodes)."""
+"""Counts faults, given the places of records and the fault of each (None: it decodes)."""
 Placement = Callable[[Arrival[bytes]], Arrival[bytes] | NotARecord]
 """Returns a message with its record's time, or why it is no record."""
 AHEAD = 256
-"""Records that may wait while no slot is open; with more the loop would take the machine's time."""
+"""Records that may wait while no slot is open. With more, the loop would use up the machine's time."""
 REFILL = 7 / 8
-"""The loop is woken for more records at this share of them; one by one would wake it every round."""
+"""The loop is woken for more records at this share of them, as otherwise every round would wake it."""
 
 
 class SlotLabels(Protocol):
     """Labels that come later than their records."""
 
     def ask(self, oldest: float) -> None:
-        """Ask for those of records from that time on, for a slot that is due now.
+        """Request the labels of records from that time on, for a slot that is due now.
 
-        Earlier questions are void.
+        The request replaces earlier ones.
         """
 
     @property
     def is_read(self) -> bool:
-        """Whether what was asked for last is read."""
+        """Whether the labels of the last request are read."""
 
     @property
     def is_away(self) -> bool:
-        """Whether nobody answers now."""
+        """Whether the labels' broker does not answer now."""
 
     def fill(self, slot: ClosedSlot[bytes], observations: Observations) -> Observations:
         """Return a slot's records with their labels."""
@@ -57,11 +57,11 @@ class SlotLabels(Protocol):
 class SlotCollector:
     """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
-    `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `late`: what is
-    done with records that wait (None: all are used). `faults` gets what each record lacks. `placed`: where a
-    message is, with slots by time (None: each is a record, at Kafka's time). `labels`: those that a complete
-    slot waits for, until `labels_changed` (None: each record has its own). `clock` is monotonic, for the
-    time-out; `wall` gives seconds since 1970.
+    `timeout`, for slots by count: seconds after which an open slot closes empty; None: never. `late`: the
+    policy for records that wait (None: all are used). `faults` counts each record's fault. `placed`: returns
+    a message with its record's time, with slots by time (None: each message is a record, at Kafka's time).
+    `labels`: a complete slot waits for these until `labels_changed` (None: each record has its own label).
+    `clock` is monotonic, for the time-out; `wall` gives seconds since 1970.
     """
 
     def __init__(
@@ -110,22 +110,22 @@ class SlotCollector:
 
     @property
     def blocked(self) -> bool:
-        """Whether what was added last waits for room."""
+        """Whether the records added last wait for room."""
         return self._blocked
 
     @property
     def unplaced(self) -> bool:
-        """Whether the open slot waits for the topic's end, as its position or for what is late."""
+        """Whether the open slot waits for the topic's end, which gives its position or its late records."""
         return self._unplaced
 
     @property
     def sheds(self) -> bool:
-        """Whether a late policy passes over records that wait."""
+        """Whether a late policy skips records that wait."""
         return self._backlog is not None
 
     @property
     def awaits_ends(self) -> bool:
-        """Whether the open slot goes by the ends of the logs, and those that it knows are used up."""
+        """Whether the open slot depends on the logs' ends, and the known ends are used up."""
         with self._lock:
             shares = self._open_shares()
             return shares is not None and shares.wants_ends
@@ -145,12 +145,12 @@ class SlotCollector:
 
     @property
     def uncounted(self) -> OffsetSpan | None:
-        """The offsets of which the late policy of the unplaced slot has yet to know the records."""
+        """The offsets whose records the late policy of the unplaced slot has not counted yet."""
         with self._lock:
             return self._missing() if self._unplaced else None
 
     def moved(self) -> bool:
-        """Return whether a slot has begun beyond what was read, since this was last asked."""
+        """Return whether a slot has begun beyond the records read, since the last call."""
         with self._lock:
             has_moved, self._moved = self._moved, False
         return has_moved
@@ -176,7 +176,7 @@ class SlotCollector:
             return math.inf if self._opened is None else max(0.0, self._slots.over_at - now)
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
-        """Take no record below these offsets; `lost` records had left the log before."""
+        """Accept no record below these offsets; `lost` records had left the log before."""
         with self._lock:
             if positions:
                 self._slots.begin(positions)
@@ -185,7 +185,7 @@ class SlotCollector:
             self._counts.lost += lost
 
     def open(self, opened: OpenSlot) -> None:
-        """Open the slot, in place of one still open."""
+        """Open the slot, in place of a slot that is still open."""
         with self._lock:
             self._opened, self._unlabelled = opened, None
             unknown = False
@@ -200,7 +200,7 @@ class SlotCollector:
         self._hand_on(closed)
 
     def place(self, ends: Mapping[int, int]) -> None:
-        """Take the topic's ends, as looked up just now: an unplaced slot without a position starts there."""
+        """Handle the topic's ends, looked up just now. An unplaced slot without a position starts there."""
         with self._lock:
             if self._backlog is not None and not (self._unplaced and self._missing()):
                 self._backlog.look(ends)
@@ -211,7 +211,7 @@ class SlotCollector:
         self._hand_on(closed)
 
     def passed(self, offsets: Mapping[int, int]) -> None:
-        """Note that all records below these offsets were added: the last ones may hold none."""
+        """Note that all records below these offsets were added. The last offsets may hold no record."""
         with self._lock:
             if self._slots.several is not None:
                 self._slots.several.passed(offsets)
@@ -219,7 +219,7 @@ class SlotCollector:
         self._hand_on(closed)
 
     def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
-        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
+        """Record the offsets of a partition's next uncounted records, which are all below `end`."""
         with self._lock:
             if self._backlog is not None:
                 self._backlog.count(partition, offsets, end)
@@ -227,9 +227,9 @@ class SlotCollector:
         self._hand_on(closed)
 
     def add(self, arrivals: Sequence[Arrival[bytes]], first: int = 0) -> tuple[int, bool]:
-        """Take the records from `first` on, in ascending order of offsets, one by one as far as anybody sees.
+        """Add the records from index `first` on, by ascending offset, with the same effect as one by one.
 
-        Return the place of the next one to take, and whether to wait for `room` before it.
+        Return the index of the next record to add, and whether to wait for `room` before it.
         """
         blocked = False
         while first < len(arrivals) and not blocked:
@@ -246,7 +246,7 @@ class SlotCollector:
         return first, blocked
 
     def _records(self, arrivals: Sequence[Arrival[bytes]]) -> Sequence[Arrival[bytes]]:
-        """Return the records, at their own times; what is none is left out, with slots by time."""
+        """Return the records, at their own times; with slots by time, without messages that are no record."""
         if self._placed is None or self._slots.by_count:
             return arrivals
         records = []
@@ -282,7 +282,7 @@ class SlotCollector:
         self._hand_on(closed)
 
     def labels_changed(self) -> None:
-        """Close a slot that waits for labels if they are read, or one by time, empty, if nobody answers."""
+        """Close a slot that waits for labels if they are read; a slot by time, empty, if nobody answers."""
         with self._lock:
             if self._unlabelled is None or self._labels is None:
                 return
@@ -314,13 +314,13 @@ class SlotCollector:
         return None if self._opened is None else self._slots.several
 
     def _missing(self) -> OffsetSpan | None:
-        """Return offsets of which nobody knows how many records wait, where too many may."""
+        """Return offsets whose number of waiting records is unknown and may exceed the limit."""
         if self._opened is None or self._opened.position is None:  # where nothing waits
             return None
         return None if self._backlog is None else self._backlog.uncounted
 
     def _start(self, ends: DataPosition | None) -> ClosedSlot[bytes] | None:
-        """Begin the unplaced slot if it is known where, without a position at `ends`; return it if full."""
+        """Begin the unplaced slot if its place is known (`ends` without a position); return it if full."""
         if self._opened is None or not self._unplaced or self._missing() is not None:
             return None
         position = self._opened.position if self._opened.position is not None else ends
@@ -331,7 +331,7 @@ class SlotCollector:
         return self._complete()
 
     def _begin(self, round: int, position: DataPosition) -> None:
-        """Open the slot there, or further on if too many records wait: offsets may hold none."""
+        """Open the slot there, or later if too many records wait. Offsets may hold no record."""
         if self._backlog is not None:
             position, passed = self._backlog.pass_over(position)
             self._counts.skipped += passed
@@ -356,7 +356,7 @@ class SlotCollector:
         return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
 
     def _at_once(self) -> int:
-        """Return how many records can be taken before a slot closes or there is no more room."""
+        """Return how many records can be added before a slot closes or there is no more room."""
         if not self._slots.by_count:
             return 1
         is_open = self._opened is not None and not self._unplaced
@@ -369,7 +369,7 @@ class SlotCollector:
         return is_open or self._slots.waiting <= REFILL * AHEAD
 
     def _tell_arrived(self, arrivals: Sequence[Arrival[bytes]]) -> None:
-        """Tell of records of slots by time at once: which of them a full slot has would tell a place."""
+        """Report records of slots by time at once: which of them a full slot has would reveal a place."""
         for arrival in arrivals if self._faults is not None else ():
             decodes = self._decoder.decode(arrival.value) is not None
             self._tell_faults([(arrival.partition, arrival.offset)], [arrival.value], [decodes])

@@ -1,11 +1,11 @@
-"""The labels of a node that come later: read from their topic into a table, where each slot's records look.
+"""Reads a node's labels that come later than their records from their topic into a table.
 
-A slot that is due asks for labels. They are read up to the ends of their log as looked up after that, and
-then the slot gets them and is handed on. The topic is the store: nothing is kept at a stop, and at a start,
-or where a slot needs older labels than are read, it is read again from the time that is needed.
+A slot that is due requests its labels. The reader then looks up the ends of the labels' log, and reads up to
+them; after that the slot gets its labels and is handed on. The topic is the store: nothing is kept at a stop.
+At a start, or if a slot needs older labels than were read, the topic is read again from the needed time.
 
-While the broker is away no slot gets labels. How long a slot waits goes by how many labels there are, and not
-by which records it has: it asks whether it has any or none.
+While the broker is away no slot gets labels. How long a slot waits depends on the number of labels in the
+topic, and not on which records the slot has: a slot asks only whether it has any record or none.
 """
 
 import logging
@@ -34,11 +34,11 @@ _TOGETHER, _LOOK = 1_000, 0.02
 _GROWN = 60.0
 """Seconds between looks at whether the topic has got further partitions."""
 _MARGIN = 1 / 16
-"""The share of a label's life by which more is read than a slot needs, so that the next ones need no more."""
+"""The share of a label's life by which more is read than a slot needs, to spare the next slots a reread."""
 
 
 class Question(NamedTuple):
-    """A slot's question: its number, and the time in seconds before which it needs no label."""
+    """A slot's request: its number, and the time in seconds before which the slot needs no label."""
 
     number: int
     since: float
@@ -47,8 +47,8 @@ class Question(NamedTuple):
 class LaterLabels:
     """Reads the labels of one node in a thread of its own.
 
-    `changed` is called in that thread when a question is answered, or cannot be as the broker is away. It may
-    then call `fill`; nobody else may.
+    `changed` is called in that thread when a request is answered, or cannot be as the broker is away. Only
+    `changed` may call `fill`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LaterLabels:
         return Private(self._counts)
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Begin to read, from what the first slots need if they are on time."""
+        """Begin to read, from the time that the first slots need if they are on time."""
         self._changed = changed
         now = time.time()
         self._question = self._question._replace(since=now - self.settings.window)
@@ -91,22 +91,22 @@ class LaterLabels:
         self._stopped = True
 
     def ask(self, oldest: float) -> None:
-        """Ask, for a slot that is due now, for the labels of records from that time on.
+        """Request, for a slot that is due now, the labels of records from that time on.
 
-        Earlier questions are void.
+        The request replaces earlier ones.
         """
         with self._lock:
             self._question = Question(self._question.number + 1, oldest - self.settings.before)
 
     @property
     def is_read(self) -> bool:
-        """Whether what was asked for last is read."""
+        """Whether the labels of the last request are read."""
         with self._lock:
             return self._answered >= self._question.number
 
     @property
     def is_away(self) -> bool:
-        """Whether the broker did not answer when it was asked last."""
+        """Whether the broker did not answer the last request."""
         return not self._answers
 
     def fill(self, slot: ClosedSlot[bytes], observations: Observations) -> Observations:
@@ -168,7 +168,7 @@ class LaterLabels:
         return all(self._next[part] >= end for part, end in self._ends.items())
 
     def _begin(self, consumer: Consumer, since: float) -> None:
-        """Read from that time on, all anew."""
+        """Read again, from that time on."""
         topic, milliseconds = self.settings.topic, max(0, round(since * 1e3))
         parts = [TopicPartition(topic, part, milliseconds) for part in self._partitions(consumer)]
         offsets = dict[int, int]()
@@ -220,7 +220,7 @@ class LaterLabels:
             self._counts.late += int((late == 0.0).sum())
 
     def _pass(self, consumer: Consumer, part: int, error: KafkaError) -> bool:
-        """Go on behind what cannot be read, or where the log begins now; return whether all begins anew."""
+        """Continue behind an unreadable batch, or at the log's new start; return whether all is read anew."""
         out_of_range = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001 # as above
         if error.code() in out_of_range:
             self._begin(consumer, self._since)
@@ -242,7 +242,7 @@ class LaterLabels:
         return key, milliseconds
 
     def _forget(self, since: float) -> None:
-        """Drop what no slot needs, now and then: labels end by their own age."""
+        """Drop, now and then, labels that no slot needs: each expires by its own age."""
         margin = self.settings.window * _MARGIN
         if since - self._since >= 4 * margin:
             self._since = since - margin

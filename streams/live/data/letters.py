@@ -1,8 +1,8 @@
 """Letters on a node's records, for the owner of the data alone: place and reason, never a value.
 
-They go to the dead letters on the party's own broker, to which `feed` writes too. A batch that is stored
-broken has a letter, {"topic": ..., "partition": 0, "offsets": [5, 9], "reason": ...}. Records that do not
-decode have those of `streams.records.faults`.
+The letters go to the dead-letter topic on the party's own broker, to which `feed` writes too. The letter of a
+batch that is stored broken is {"topic": ..., "partition": 0, "offsets": [5, 9], "reason": ...}. Letters on
+records that do not decode come from `streams.records.faults`.
 """
 
 import json
@@ -29,13 +29,13 @@ _LARGEST = 1 << 16
 _SILENT = logging.getLogger("mirrormesh.letters")
 _SILENT.disabled = True
 _PARTING, _CONNECTING = 1.0, 5.0
-"""Seconds that the last letters have where no broker answers, and at most: a busy one is slow to connect."""
+"""Seconds to send the last letters if no broker answers, and at most, as a busy broker is slow to connect."""
 
 
 class DataLetters:
-    """Writes letters to a broker, without waiting for it; it connects with the first.
+    """Writes letters to a broker, without waiting for it. The first letter opens the connection.
 
-    `addresses`: the topic of the letters by that of the records. A letter may come twice.
+    `addresses`: the topic of the letters by that of the records. A letter may be written twice.
     """
 
     def __init__(self, broker: BrokerSettings, addresses: dict[str, str]) -> None:
@@ -53,7 +53,8 @@ class DataLetters:
     def send(self, topic: str, letter: Mapping[str, Any]) -> bool:
         """Send a letter on a topic of records; return whether it is on its way. From any thread.
 
-        Nothing is logged, by the client neither: that there is a letter tells something of a record.
+        Neither this class nor the client logs anything, as the existence of a letter reveals something of a
+        record.
         """
         value = json.dumps(letter).encode()
         try:
@@ -80,7 +81,7 @@ class DataLetters:
         self._is_away = self._is_away and error is not None
 
     def close(self) -> None:
-        """Wait for what is on its way, for longer while a broker may still be connecting."""
+        """Wait for letters that are on their way; wait longer while a broker may still be connecting."""
         if self._producer is not None:
             until = time.monotonic() + _CONNECTING
             while self._producer.flush(_PARTING) and not self._is_away and time.monotonic() < until:

@@ -1,9 +1,10 @@
 """Faust's consumer thread, pinned: reads every partition of its topics from given offsets, in no group.
 
-A subscribed group can stall for ever after a broker's restart; assigned partitions do not. It reads what is
-committed: an aborted transaction has no records, and a log ends where one is open. Faust gets what a fetch
-brings of a partition as one message, since it takes 30 us of processor time for each. The overrides use
-private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py tests each of them.
+A subscribed group can stall for ever after a broker's restart; assigned partitions do not. The thread reads
+committed records: those of an aborted transaction are skipped, and a log ends where a transaction is open.
+Faust gets all records that a fetch returns of a partition as one message, since it needs 30 us of processor
+time for each message. The overrides use private API: pyproject pins Faust's minor version, and
+tests/kafka/test_data_stream.py tests each override.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ from streams.bus.preflight import no_partition
 from streams.live.data.broken import Broken, may_be_stored, read_around
 
 _PARTING = 0.3
-"""Seconds that a broker has to end the connection in order."""
+"""Seconds that a broker is given to close the connection in order."""
 _AGAIN = 0.02
 """Seconds until a fetch that has failed is tried again."""
 _COUNTED = 1 << 16
-"""Records of one count: they are in memory for its time."""
+"""The most records of one count, which are in memory meanwhile."""
 _ATTEMPTS = 20
-"""Fetches in a row that fail, and bring nothing, until that is taken for final."""
+"""Consecutive fetches that fail without a record until the failure counts as final."""
 Offsets = dict[str, dict[int, int]]
 """An offset of each partition of each topic."""
 Fetch = Callable[[set[TP]], Coroutine[Any, Any, RecordMap]]
@@ -62,25 +63,26 @@ class Position(Protocol):
         """Return whether records of that partition are wanted now, where there is room."""
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Take, once, the beginning and end of all partitions' logs; from then on `next` names each."""
+        """Handle, once, the beginning and end of all logs; from then on `next` has each partition."""
 
     def lose(self, count: int) -> None:
         """Count records that left a log before they were read."""
 
 
 class Letters(Protocol):
-    """Takes broken batches for the owner's eyes; called in the consumer's thread."""
+    """Writes letters on broken batches, for the owner alone; called in the consumer's thread."""
 
     def write(self, topic: str, partition: int, broken: Broken) -> None:
-        """Take one, more than once if it is read more than once."""
+        """Write the letter of a batch; called again if the batch is read again."""
 
 
 class PinnedThread(AIOKafkaConsumerThread):
     """The thread that reads the topics of `places`.
 
-    Others' loops may call `ends`, `since`, `recent_ends`, `read`, `count`, `follow`, `note`, `taken`.
+    Loops of other threads may call `ends`, `since`, `recent_ends`, `read`, `count`, `follow`, `note` and
+    `taken`.
 
-    With several topics one that has no room holds up no other; nor does a partition that is far ahead.
+    With several topics, a topic without room delays no other topic; nor does a partition that is far ahead.
     """
 
     places: Mapping[str, Position]
@@ -98,24 +100,24 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def ends(self, topics: Collection[str]) -> Offsets:
         """Return the offset of each partition's next record in the log, of those that are committed.
 
-        The broker is asked, for all partitions at once. What decides where a record lies goes by these.
+        One request to the broker asks for all partitions. Whatever decides a record's place uses these ends.
         """
         return cast("Offsets", await self.call_thread(self._ends, topics))
 
     async def since(self, moments: Mapping[str, float], ends: Offsets) -> Offsets:
         """Return the first offset of each partition whose timestamp is at least its topic's moment, by topic.
 
-        `moments`: in seconds since 1970. Where no timestamp is, that partition's end of `ends`, which were
-        looked up before: what has come since then is not passed over.
+        `moments`: in seconds since 1970. If a partition has no such timestamp, the result has its end in
+        `ends`. These ends were looked up before, so records appended since then are not skipped.
         """
         return cast("Offsets", await self.call_thread(self._since, moments, ends))
 
     async def recent_ends(self, topics: Collection[str], within: float) -> Offsets:
-        """Return the ends, some as the last fetches told them: for what decides nothing about a record.
+        """Return the ends, some from the last fetches' answers. They must decide nothing about a record.
 
-        `within`: how many seconds old an answer may be that a fetch has brought, of a partition read to its
-        end: the broker answers a fetch with what comes. For the others the broker is asked. How old each is
-        goes by how far was fetched, and so by the bytes of records.
+        `within`: the greatest age in seconds of a fetch's answer that is used, for a partition that is read
+        to its end, as the broker answers a fetch once records come. For other partitions the broker is asked.
+        The age of an end depends on how far was fetched, and so on the bytes of records.
         """
         return cast("Offsets", await self.call_thread(self._recent_ends, topics, within))
 
@@ -126,7 +128,7 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def count(self, topic: str, span: OffsetSpan) -> tuple[list[int], int]:
         """Return the offsets of a partition's records in a span, and where to count on.
 
-        One answer of the broker at a time, so it may be before the span's end.
+        A call reads one answer of the broker, so it may stop before the span's end.
         """
         return cast("tuple[list[int], int]", await self.call_thread(self._count, topic, span))
 
@@ -143,7 +145,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         return cast("str | None", await self.call_thread(self._grown))
 
     def taken(self) -> None:
-        """Note that a fetch's records are taken, and there is room for more: its topic is fetched again."""
+        """Note that a fetch's records are handled, and there is room for more: its topic is fetched again."""
         if self._passed_over:
             with suppress(RuntimeError):  # its loop is closed, as it stops
                 self.thread_loop.call_soon_threadsafe(self._room.set)
@@ -167,7 +169,7 @@ class PinnedThread(AIOKafkaConsumerThread):
                 return
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Seek to the position, which Faust takes for committed."""
+        """Seek to the position, which Faust treats as committed."""
         return cast("Mapping[TP, int]", await self.call_thread(self._go))
 
     async def stop(self) -> None:
@@ -179,7 +181,8 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def on_thread_stop(self) -> None:
         """Disconnect. aiokafka fails on a fetch that waits for its broker to come back.
 
-        With TLS it also waits for the broker to hang up, which answers its last fetch first: not for long.
+        With TLS aiokafka also waits for the broker to close the connection, and the broker first answers the
+        last fetch. So that wait is limited.
         """
         hang_up = asyncio.get_running_loop().call_later(_PARTING, _abort, self._transports())
         try:
@@ -330,14 +333,14 @@ class PinnedThread(AIOKafkaConsumerThread):
         return {of: [_message(fetched)] for of, fetched in records.items()}
 
     def _brought(self, records: RecordMap) -> RecordMap:
-        """Take that these are not handed on yet; at once, as the consumer's position is behind them now."""
+        """Note at once that these records are not handed on yet: the consumer's position is behind them."""
         self._returned |= {TopicPartition(*of): fetched[-1].offset + 1 for of, fetched in records.items()}
         return records
 
     async def _fetch_wanted(self, fetch: Fetch, active: set[TP], timeout: float | None) -> RecordMap:
-        """Fetch of the partitions that are wanted, until another one is.
+        """Fetch from the partitions that are wanted, until another partition is wanted.
 
-        Faust takes all that it has fetched, in order: a full topic would hold up the others, and a partition
+        Faust handles all fetched records in order. So a full topic would delay the others, and a partition
         that is ahead would fill the memory.
         """
         self._room.clear()
@@ -360,7 +363,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         return {} if not with_room or tasks[-1].cancelled() else cast("RecordMap", tasks[-1].result())
 
     async def _read_around(self, error: Exception, active: Iterable[TP], most: int) -> RecordMap:
-        """Return what aiokafka could not read, or lost as it failed. Raises the error if nothing helps."""
+        """Return the records that aiokafka could not read, or lost. Raises the error if nothing helps."""
         consumer = self._ensure_consumer()
         positions = {of: self._unreturned(of) for of in (TopicPartition(*partition) for partition in active)}
         around = await read_around(consumer, positions, most, self._tell)
@@ -400,7 +403,7 @@ class PinnedThread(AIOKafkaConsumerThread):
             consumer.seek(of, first)
 
     def _from(self, of: TopicPartition) -> int:
-        """Return from where to read what comes next: no broker reads beyond a log's end."""
+        """Return the offset to read the next record from, as no broker reads beyond a log's end."""
         position, end = self._ahead.get(of, (-1, 0))
         return end if self._next(of) == position else self._next(of)
 

@@ -1,9 +1,10 @@
 """Watches a node's schema registry, and asks it for the schemas that records name.
 
-While the registry is away the node takes in no records, whichever schemas they name: a look once a second,
-which names no schema, decides that alone. So one record's id can hold up no other record, but for the time of
-one request, and of one look where that fails: if the registry answers the look, the id's records are
-unreadable for now. Neither closes a slot: the time-outs of slots stand still while records are held up.
+While the registry is away the node accepts no records, whichever schemas they name. Only a check once a
+second, which names no schema, decides whether the registry is away. So one record's schema id can delay other
+records only for the time of one request, and of one check if the request fails. If the registry answers that
+check, records with this id count as unreadable for now. Neither delay closes a slot, as the time-outs of
+slots stand still while records are held up.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from streams.records.decoder import SchemaDecoder
 from streams.records.record import Decoder
 
 EVERY = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def registry_watch(
@@ -35,7 +36,7 @@ def registry_watch(
 
 
 class RegistryWatch:
-    """Looks at a registry in a thread of its own. Its schemas are put into `schemas`."""
+    """Polls a registry in a thread of its own, and puts its schemas into `schemas`."""
 
     def __init__(self, registry: SchemaRegistry, schemas: Schemas, log: logging.Logger) -> None:
         self._registry, self._schemas, self._log = registry, schemas, log
@@ -54,7 +55,7 @@ class RegistryWatch:
         return self.answers
 
     def start(self) -> None:
-        """Begin to look; call it in the loop that waits with `ready`."""
+        """Begin to poll; call it in the loop that waits with `ready`."""
         loop, self._event = asyncio.get_running_loop(), asyncio.Event()
         self._mark()
 
@@ -70,13 +71,13 @@ class RegistryWatch:
         Thread(target=self._work, name="schema-registry", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no more. A request under way is not waited for."""
+        """Stop polling, without waiting for a request under way."""
         self._stopped.set()
         with self._woken:
             self._woken.notify()
 
     async def ready(self, messages: Iterable[bytes], is_over: Callable[[], bool]) -> None:
-        """Wait until the registry answers and all schemas that messages name are known, or all is over."""
+        """Wait until the registry answers and all schemas that messages name are known, or until `stop`."""
         numbers = self._schemas.unknown(messages)
         self._waiting += 1
         try:
@@ -95,7 +96,7 @@ class RegistryWatch:
             self._mark()
 
     def settled(self, message: bytes) -> bytes:
-        """Return a message that is ready as it is kept: readable or not, whatever is learnt later."""
+        """Return a ready message as it is kept; whether it is readable does not change later."""
         return self._schemas.settled(message)
 
     @property
@@ -113,7 +114,7 @@ class RegistryWatch:
         return (time.monotonic() if since is None else since) - before
 
     def _mark(self) -> None:
-        """Let the clock go on or stand still; call it in the loop."""
+        """Let the clock run or stand still; call it in the loop."""
         flows, (since, before) = self.answers and not self._waiting, self._pause
         if flows and since is not None:
             self._pause = None, before + time.monotonic() - since
@@ -136,14 +137,14 @@ class RegistryWatch:
             self._registry.close()
 
     def check(self) -> None:
-        """Look for the first time. Raises Denied if the registry refuses these credentials."""
+        """Do the first check. Raises Denied if the registry refuses these credentials."""
         try:
             self._registry.look()
         except Unreachable as error:
             self._away(error)
 
     def _look(self) -> None:
-        """Look whether the registry answers, and log when that changes. One that refuses is away too."""
+        """Check whether the registry answers, and log a change. A registry that refuses counts as away."""
         try:
             self._registry.look()
         except BusError as error:
@@ -160,7 +161,7 @@ class RegistryWatch:
         self.answers = False
 
     def _ask(self) -> None:
-        """Ask for what is wanted, until a look is due; one that fails is refused if a look succeeds."""
+        """Request wanted schemas until a check is due. A failed id is refused if a check then succeeds."""
         with self._woken:
             numbers = list(self._wanted)
         for number in numbers:

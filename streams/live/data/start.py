@@ -1,4 +1,4 @@
-"""The start of a stream: at the journal's position, as far as the logs still have it."""
+"""Starts a stream at the journal's position, or where the logs begin if they no longer have that position."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ from streams.live.data.collector import SlotCollector
 class Start:
     """The position of a stream that starts at `given` (None: the topic's end) and fills a collector.
 
-    `over`: whether nothing more is wanted of it. `floor`: positions that may be beyond the log's end, as a
-    power cut has ended the life before: records below them are passed over when they come. `partitions`:
-    those to read; None: all. `undue` returns the first offset of each partition of which records wait until
-    they are due.
+    `over`: whether the stream needs no more records. `floor`: positions that may be beyond the log's end, as
+    a power cut has ended the life before; records below these positions are skipped when they come.
+    `partitions`: the partitions to read; None: all. `undue` returns, for each partition with records that
+    wait until they are due, the first of their offsets.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Start:
         return not is_undue and self._collector.wants(partition)
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Take the logs' first offsets and ends.
+        """Handle the logs' first offsets and ends.
 
         Raises OffsetOutOfRange for a position beyond an end, but for the floor.
         """
@@ -90,13 +90,13 @@ class DataFailed(Exception):
 
 
 class DataCut(DataFailed):
-    """A data log has lost its end under the process, which has to find its place again."""
+    """A data log has lost its end while the process was reading; the process must find its position again."""
 
 
 def failure(servers: str, topics: Mapping[str, str], error: BaseException) -> DataFailed:
     """Return the error with a text safe to log: a client's own text may hold a record.
 
-    `topics` says the group of each.
+    `topics` has the group of each topic.
     """
     first, group = next(iter(topics.items()))
     topic = first if len(topics) == 1 else "the data topics"
@@ -121,7 +121,7 @@ def _named(error: BaseException, topics: Iterable[str]) -> str | None:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Ignore that the broker is away, as it is asked again; raise a refusal."""
+    """Ignore an error of a broker that is away, as the request is repeated; raise a refusal."""
     try:
         yield
     except (GroupAuthorizationFailedError, TopicAuthorizationFailedError):

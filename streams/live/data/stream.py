@@ -1,4 +1,4 @@
-"""One node's own stream: collects its records, and gives slots to the machine's thread."""
+"""One node's own stream: collects its records, and passes slots to the machine's thread."""
 
 import asyncio
 import math
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class DataStream:
     """The slots of one node process, from its data topic, which `DataStreams` reads.
 
-    `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
-    records that wait, with slots by count (None: all are used). `existing`: that others made the topic, and
-    which of its partitions are read. `registry`: that of the schemas that records name. `labels`: those that
-    come later.
+    `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: the policy for
+    records that wait, with slots by count (None: all are used). `existing`: set if others made the topic,
+    with the partitions that are read. `registry`: that of the schemas that records name. `labels`: the labels
+    that come later than their records.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class DataStream:
         self._look_up()
 
     def end(self) -> None:
-        """Take no more records: the node has ended, and others go on. From any thread."""
+        """Accept no more records, as the node has ended while others continue. From any thread."""
         self.over = True
         self._make_room()
 
     def begin(
         self, position: DataPosition | None, closed: Callable[[SlotClosed], None], stir: Callable[[], None]
     ) -> Start:
-        """Return where to read from; call it in the loop that takes records.
+        """Return where to read from; call it in the loop that handles records.
 
         `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
         """
@@ -135,7 +135,7 @@ class DataStream:
         )
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
-        """Take a fetch's records, and wait wherever there is no room for the next. Raises DataFailed."""
+        """Add a fetch's records, and wait whenever there is no room for the next one. Raises DataFailed."""
         if self._registry is not None:
             await self._registry.ready(self._framed(arrivals), lambda: self.over)
             arrivals = [arrival._replace(value=self._registry.settled(arrival.value)) for arrival in arrivals]
@@ -164,9 +164,9 @@ class DataStream:
         return None if self._undue is None or self._labels is None else self._labels.settings.after
 
     def reach(self, firsts: Mapping[int, int], ends: Mapping[int, int], now: float) -> dict[int, int]:
-        """Take the ends of the logs at `now`, and the first offsets whose times are from now - after on.
+        """Handle the ends of the logs at `now`, and the first offsets whose times are from now - after on.
 
-        Return the ends of what is due: for slots by count they are those of the logs.
+        Return the ends of the due records. For slots by count these are the ends of the logs.
         """
         if self._undue is None:
             return dict(ends)
@@ -191,13 +191,13 @@ class DataStream:
             self._stir()
 
     def _framed(self, arrivals: Sequence[Arrival[bytes]]) -> list[bytes]:
-        """Return what may name a schema: messages, and their keys where they are read."""
+        """Return the bytes that may name a schema: messages, and their keys if keys are read."""
         messages = [arrival.value for arrival in arrivals]
         keys = [message.key or b"" for message in messages if isinstance(message, WholeMessage)]
         return messages + keys if self._keys else messages
 
     async def expire(self) -> None:
-        """Close slots empty whose time-out is over. It stands still while a registry holds records up."""
+        """Close slots empty whose time-out is over; it stands still while a registry holds up records."""
         while not self.over:
             if self._registry is not None:
                 await self._registry.flowing()
@@ -212,18 +212,18 @@ class DataStream:
         return not self.over and (collector.unplaced or collector.awaits_ends or collector.due(now))
 
     def over_in(self, now: float) -> float:
-        """Return the seconds from `now` on until something is to be looked up; infinite for nothing."""
+        """Return the seconds from `now` on until ends must be looked up; infinite if none must."""
         return math.inf if self.over else self._collector.over_in(now)
 
     @property
     def sheds(self) -> bool:
-        """Whether a late policy goes by the ends of the logs, so that they are looked up all the time."""
+        """Whether a late policy depends on the ends of the logs, so that they are looked up all the time."""
         return self._collector.sheds and not self.over
 
     def place(self, ends: dict[int, int]) -> bool:
-        """Take the topic's ends, all of one look that no fetch told, and start an unplaced slot.
+        """Handle the topic's ends, all of one look-up and none from a fetch, and start an unplaced slot.
 
-        Return whether a slot waited for them alone.
+        Return whether a slot waited only for these ends.
         """
         waited = self._collector.unplaced or self._collector.awaits_ends
         self._collector.place(ends)
@@ -236,28 +236,28 @@ class DataStream:
         return not self.over and self._collector.lacking
 
     def passed(self, offsets: Mapping[int, int]) -> None:
-        """Note that all records below these offsets were taken."""
+        """Note that all records below these offsets were added."""
         self._collector.passed(offsets)
 
     @property
     def uncounted(self) -> OffsetSpan | None:
-        """The offsets of which a late policy has yet to know the records; None: there are none."""
+        """The offsets whose records a late policy has not counted yet; None: there are none."""
         return None if self.over else self._collector.uncounted
 
     def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
-        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
+        """Record the offsets of a partition's next uncounted records, which are all below `end`."""
         self._collector.count(partition, offsets, end)
 
     def moved(self) -> bool:
-        """Return whether a slot has begun beyond what was read, since this was last asked."""
+        """Return whether a slot has begun beyond the records read, since the last call."""
         return self._collector.moved()
 
     def settle(self, moment: float) -> None:
-        """Note that all records in the log at `moment` were taken."""
+        """Note that all records in the log at `moment` were added."""
         self._collector.settle(moment)
 
     def sum_up(self) -> None:
-        """Send the letter that sums up what could not be read; leave the registry and the labels alone."""
+        """Send the letter that sums up unreadable records; stop the registry's and the labels' threads."""
         if self._registry is not None:
             self._registry.stop()
         if self._labels is not None:

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from streams.live.data.pinned import PinnedThread
 
 TICK = 0.02
-"""Seconds between looks at what a slot waits for now: the last records of its time, or the broker."""
+"""Seconds between checks of what a slot waits for: the last records of its time, or the broker."""
 PERIOD = 1.0
-"""Polling interval in seconds for the lag and for clocks that were set, and between signs of life."""
+"""Polling interval in seconds for the lag and for clock changes, and between signs of life."""
 GROWN = 60.0
 """Seconds between looks at whether a topic has got further partitions, or other settings."""
 FRESH = 3.0
-"""Seconds that a fetch's answer is news of a log's end, for lags; an idle broker answers every 1.5 s."""
+"""Seconds for which a fetch's answer gives a log's end, for lags; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
 """Seconds that the app may take to start, and then to stop, once it is asked to stop."""
 
@@ -47,7 +47,7 @@ class DataStreams:
 
     `state` is a folder for Faust; `web`: (address, port) of its web pages. `turning` beats in the loop of
     `serve`, and `reading` in that of the thread that reads the topics. `unfit` returns a line if a topic's
-    settings do not fit any more; it is asked every `GROWN` seconds, in a thread of its own.
+    settings do not fit any more; it is called every `GROWN` seconds, in a thread of its own.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class DataStreams:
                     delay = min(stream.over_in(time.time()) for stream in self._streams) or TICK
 
     async def _rest(self, seconds: float) -> None:
-        """Wait for so long, and no longer than until a stream has something to look up."""
+        """Wait for that long, or less if a stream has something to look up."""
         limit = None if seconds == math.inf else min(seconds, PERIOD)  # a clock may be set meanwhile
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), limit)
@@ -167,7 +167,7 @@ class DataStreams:
             await asyncio.sleep(PERIOD)
 
     async def _watch(self, app: "PinnedApp") -> None:
-        """Update the lags and what late policies go by, and commit offsets for outside tools."""
+        """Update the lags and the ends for late policies, and commit offsets for outside tools."""
         commits, first_topic = Commits(self._broker, self._topics), next(iter(self._topics))
         looked = time.monotonic()
         while True:
@@ -199,7 +199,7 @@ class DataStreams:
             await asyncio.sleep(PERIOD)
 
     async def _note(self, thread: "PinnedThread", offsets: dict[str, dict[int, int]]) -> None:
-        """Commit offsets. Where others made the topic, they may not allow that, and nothing is lost by it."""
+        """Commit offsets. If others made the topic, they may forbid that, which is harmless."""
         try:
             await thread.note(offsets)
         except GroupAuthorizationFailedError:
@@ -208,16 +208,16 @@ class DataStreams:
 
 
 AT_ONCE = 4
-"""Groups of one turn: more would be work for the broker, of no use to anybody."""
+"""Groups of one turn. More would cost the broker work without any use."""
 KEPT = 3_600.0
-"""Seconds until offsets that stay as they are are committed again: a broker forgets them after some days."""
+"""Seconds until unchanged offsets are committed again, as a broker forgets them after some days."""
 
 
 class Commits:
     """Commits offsets for outside tools, each topic's in its group, if they are new.
 
-    `topics` says the group of each. A consumer commits in one group, its app's, which is the first topic's.
-    Of the further ones a turn takes the next `AT_ONCE`. `clock` is monotonic.
+    `topics` has the group of each topic. A consumer commits in one group, its app's, which is the group of
+    the first topic. Each turn commits the next `AT_ONCE` further topics. `clock` is monotonic.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ def _go_on(
     lacking: Iterable[DataStream],
     awaited: dict[DataStream, tuple[float, dict[int, int]]],
 ) -> None:
-    """Tell the streams how far was read: those that lack records, and those that wait for their ends."""
+    """Pass the offsets read to the streams that lack records, and to those that wait for their ends."""
     for stream in lacking:
         stream.passed(read[stream.topic])
     for stream in [stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)]:
@@ -273,7 +273,7 @@ def _go_on(
 
 
 async def _ends(thread: "PinnedThread", streams: Sequence[DataStream]) -> dict[str, dict[int, int]]:
-    """Return the ends of the streams' logs, all of one look; of one that holds back, of what is due there."""
+    """Return the ends of the streams' logs, all of one look-up; of a delayed stream, of its due records."""
     now, ends = time.time(), await thread.ends({stream.topic for stream in streams})
     moments = {stream.topic: now - stream.after for stream in streams if stream.after is not None}
     firsts = await thread.since(moments, ends) if moments else {}
@@ -284,7 +284,7 @@ async def _ends(thread: "PinnedThread", streams: Sequence[DataStream]) -> dict[s
 
 
 def _taken(app: "PinnedApp") -> None:
-    """Have the topics fetched whose records were taken."""
+    """Let the topics be fetched again whose records were handled."""
     if app.reader is not None:
         app.reader.taken()
 
@@ -297,7 +297,7 @@ async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
 
 
 async def _stop(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
-    """Stop the app, once it has started: half started, its threads would stay."""
+    """Stop the app once it has started, as the threads of a half-started app would remain."""
     await asyncio.wait([starting], timeout=STOPPING)
     starting.cancel()
     with suppress(TimeoutError):
