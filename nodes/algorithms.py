@@ -125,7 +125,7 @@ class Algorithm(Protocol):
 
     @property
     def rows(self) -> RowsOf | None:
-        """What the mechanism sums of each record; None: its gradient. With rows there is no regret."""
+        """The row that the mechanism sums for a record; None: its gradient. With rows there is no regret."""
 
     def observed(self, x: FloatArray) -> FloatArray:
         """Return the coordinates that the loss sees, shape (..., m); all of them without dynamics."""
@@ -133,8 +133,8 @@ class Algorithm(Protocol):
     def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
         """Return x_t, the point that the node acts on in round t.
 
-        `share` (...): the sum of squares of the weights that the consensus was mixed with, for decisions that
-        depend on how much noise is in it.
+        `share` (...): the sum of squares of the weights of the consensus, for decisions that depend on how
+        much noise the consensus holds.
         """
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:

@@ -6,7 +6,7 @@ as features go, and the statistic is the logarithm of the likelihoods' ratio. Th
 statistic cannot see, values that one slot reaches and its neighbour does not: it plays the sampler's answers
 for one slot back to another, and the releases must be the same bits. If they are, a release is made of
 integers and coins that the sampler answered for both, of directions that do not depend on data, and of public
-values. So noise in floats is found (Mironov 2012).
+values. So the test detects noise that is drawn in floats (Mironov 2012).
 
 The releases of `gaussian-bisr` must be audited together, as later ones reveal something about earlier ones.
 The statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as
@@ -399,11 +399,12 @@ class _Tape:
         return self.answers[self._played - 1]
 
 
-# Audits an owner's answers to a learner's queries: what all T of them spend, by draws of one.
+# Audits the spending of an owner's T answers to a learner's queries, by draws of one answer.
 #
-# Each answer is drawn anew, so T answers at one theta are T independent draws of one mechanism. Where its
-# epsilon is pure, theirs is T times as large. For Gaussian noise they are one of sqrt(T) times its mu
-# (Dong, Roth, Su 2022, corollary 2). So a lower bound for one answer gives one for all.
+# Each answer is drawn anew, so T answers at one theta are T independent draws of one mechanism. If the
+# mechanism is pure, the epsilon of all answers is T times that of one. With Gaussian noise all answers are
+# one Gaussian mechanism of sqrt(T) times the mu (Dong, Roth, Su 2022, corollary 2). So a lower bound for one
+# answer gives one for all.
 
 
 def audit_answers(

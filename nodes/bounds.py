@@ -133,8 +133,8 @@ def zhou_li_lemma_2(nodes: int, window: int, least_weight: float) -> Geometric:
 
     `least_weight` a is below every positive weight, those on the diagonal too; the edges of any `window`
     rounds B connect all nodes. With x = a^((N - 1) B): C = 2 (1 + 1/x)/(1 - x) as in its source (Nedic,
-    Ozdaglar 2009, Proposition 1). The paper prints 1 + x below, which is smaller and not what the source
-    proves. One node has nothing to disagree on: C = 0.
+    Ozdaglar 2009, Proposition 1). The paper prints 1 + x in the denominator, which gives a smaller C that the
+    source does not prove. For one node C = 0.
     """
     if nodes == 1:
         return Geometric(0.0, 1.0)
@@ -168,7 +168,7 @@ _EXACT, _WIDER = 256, 100
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All that bounds need to know of a mesh.
+    """The quantities of a mesh that the bounds depend on.
 
     `gradient` bounds the root mean square over nodes of a slot's mean gradient in L2, `slope` is K.
     `noise` gives, for round t, the root mean square over nodes of the length of the noise of its step.

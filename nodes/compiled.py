@@ -1,8 +1,9 @@
 """The engine with its rounds compiled (numba, the extra `fast`), where numba is installed. Same bits.
 
 Compiled are losses without exp or log; mirror descent with the Euclidean map on a ball or box of two or more
-dimensions; `none`, and `laplace` and `gaussian` with seeded noise. All else, and a slot that is odd, goes
-through numpy's engine. The first rounds go through both. If a bit differs, numpy's goes on alone.
+dimensions; `none`, and `laplace` and `gaussian` with seeded noise. All other settings, and slots of unusual
+shape, run on numpy's engine. The first rounds run on both engines. If a bit differs, numpy's engine continues
+alone.
 
 Each number is made by the same operations of IEEE 754 in the same order: sums over the last axis are numpy's
 pairwise ones, written out; those over records and neighbours go in order. Nothing is reordered or fused (no
@@ -361,9 +362,9 @@ def _rounds(  # noqa: C901, PLR0912 # its calls would cost more than its numbers
 
 @dataclass(frozen=True, slots=True)
 class CompiledEngine(Engine):
-    """An engine that runs compiled rounds where it can; `report` gets the line if they are given up.
+    """An engine that runs compiled rounds where it can; `report` gets one line if it stops doing so.
 
-    It reads up to 64 slots ahead. Above `_MOST` nodes all goes through numpy.
+    It reads up to 64 slots ahead. Above `_MOST` nodes all rounds run on numpy.
     """
 
     report: Callable[[str], None]
@@ -390,10 +391,10 @@ class CompiledEngine(Engine):
     def _fault(
         self, settings: RoundSettings, state: State, slots: list[Observations], expected: list[Step]
     ) -> str | None:
-        """Return what is wrong with the compiled rounds of these slots; None if they are as expected."""
+        """Return how the compiled rounds of these slots fail; None if they are as expected."""
         try:
             compiled_steps = list(self._through(settings, state, slots))
-        except Exception as error:  # noqa: BLE001 # what is kept on disk may be of another version
+        except Exception as error:  # noqa: BLE001 # the compiled code on disk may be of another version
             return f"does not run ({type(error).__name__})"
         pairs = zip(compiled_steps, expected, strict=True)
         rounds = (step.round for compiled, step in pairs if _public(compiled) != _public(step))
@@ -468,7 +469,7 @@ def _joined(weights: tuple[Weights, ...]) -> tuple[IntArray, IntArray, FloatArra
 
 
 def _public(step: Step) -> tuple[object, ...]:
-    """Return the bits of what is public of a step."""
+    """Return the bits of a step's public values."""
     lesson = step.lesson
     arrays = (step.releases, step.consensus, step.decision, lesson.release)
     return (*[np.ascontiguousarray(array).tobytes() for array in arrays], lesson.exact, lesson.charged)

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 
 class Containing(Protocol):
-    """Makes the context for calls of a user's code, which tells the type of what they raise."""
+    """Makes the context for calls of a user's code. The context reports the type of what they raise."""
 
     def __call__(self, tell: Callable[[str], None]) -> "Contained":
         """Return the context of one call."""
@@ -17,9 +17,9 @@ type_name: Callable[[type], str] = vars(type)["__name__"].__get__
 
 
 class Contained:
-    """A context that swallows everything raised in it, SystemExit too. `tell` gets the type's name.
+    """A context that suppresses every exception, SystemExit too. `tell` gets the name of its type.
 
-    It never gets the message or traceback: they may hold a record.
+    `tell` never gets the message or traceback, as they may hold a record.
     """
 
     __slots__ = ("_tell",)

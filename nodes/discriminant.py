@@ -2,8 +2,8 @@
 
 Releases are running means of a slot's noisy sums over h, q_{t+1} = z_t + (g_t - z_t)/t, so after t rounds of
 learning they are the mean of all nodes' g_1 ... g_t, as far as mixing has come. They are functions of the
-noisy sums alone: no decision enters, so nothing is lost where a node decides otherwise. What a decision is
-made of has its noise: all of this is post-processing.
+noisy sums alone. No decision enters them, so nothing is lost where a node decides otherwise. Decisions are
+computed from noisy values alone, so all of this is post-processing.
 
 In the notation of `nodes.privacy.features`, everything is first divided by the released number of records f
 (of h), so records that are missing, empty slots, and nodes that have joined change nothing. With a class's
@@ -195,7 +195,7 @@ Deviations = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningMeans:
-    """The algorithm: q_{t+1} = z_t + (g_t - z_t)/t, x_t = `decide_by`(z_t), which nothing holds.
+    """The algorithm: q_{t+1} = z_t + (g_t - z_t)/t, x_t = `decide_by`(z_t), which no set limits.
 
     It is mirror descent with steps 1/t and a pull of 1 towards 0, and so has a public bound, `reach`: K, in
     units of the features. `deviations`: of one node. `intercept`: whether records end with a feature that the
@@ -246,7 +246,7 @@ class RunningMeans:
         return np.concatenate([numbers, kinds[..., None]], -1)
 
     def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
-        """Return x_t, shape (..., size), of what was learnt in the rounds before; `share` is 1/N_eff."""
+        """Return x_t, shape (..., size), from the rounds before; `share` is 1/N_eff."""
         deviations = self.deviations(max(1, round - 1)) * np.sqrt(share)
         return Decision(self.decide_by(consensus, np.broadcast_to(deviations, consensus.shape[:-1])))
 

@@ -1,4 +1,4 @@
-"""One learner: combines algorithm, loss, mechanism and ledger into the lesson of a round.
+"""One learner: combines algorithm, loss, mechanism and ledger into the step of a round.
 
 `Engine` runs all learners of a mesh in step.
 """
@@ -91,7 +91,7 @@ class Learner:
     ) -> StepResult:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
-        q_{t+1} = update(z_t, privatise(gradients at x_t)), or `relay`. `secret`: the last lesson's; a relay
+        q_{t+1} = update(z_t, privatise(gradients at x_t)), or `relay`. `secret`: the last step's; a relay
         needs none. The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
         observed = self.algorithm.observed(decision)
@@ -112,7 +112,8 @@ class Learner:
     def relay(self, consensus: Consensus) -> Release:
         """Return the next release (..., d) of a round without a lesson: z_t, or F z_t with a motion model.
 
-        Nothing else moves it, no regulariser either, so all relays together keep the mean of what they mix.
+        Nothing else changes it, not even a regulariser, so all relays together keep the mean of the releases
+        that they mix.
         """
         dynamics = self.algorithm.dynamics
         if dynamics is None:

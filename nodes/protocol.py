@@ -1,6 +1,6 @@
-"""What the events and effects of all machines share: whoever runs a machine handles these for all of them.
+"""The events and effects that all machines share, so that one shell can run any of them.
 
-A `number` is that of the machine's unit: a node's round, a query of a collaboration.
+A `number` counts the machine's unit: a node's round, or a query of a collaboration.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Identity:
 
 
 class DeadlinePassed(NamedTuple):
-    """The deadline of `StartDeadline` has passed, and the peers' topics were read to their ends after it."""
+    """The deadline of `StartDeadline` has passed, and the peers' topics were then read to their ends."""
 
     number: int
 
@@ -59,14 +59,14 @@ class StartDeadline(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """The machine is done. `failed`: it refuses to go on, and the reason is one line for the operator."""
+    """The machine is done. `failed`: it refuses to continue, with the reason in one line for the operator."""
 
     reason: str
     failed: bool = False
 
 
 class Noticed(NamedTuple, Generic[Kind]):
-    """A notice to count, of the machine's own kinds; `peer` is whom it concerns, or the machine itself."""
+    """A notice to count, of a kind of this machine; `peer` is the party concerned, or the machine itself."""
 
     notice: Kind
     peer: str
@@ -74,7 +74,7 @@ class Noticed(NamedTuple, Generic[Kind]):
 
 
 class Stepped(NamedTuple, Generic[Record]):
-    """The number is over, and its record is durable (public)."""
+    """The round or query of that number is over, and its record is durable (public)."""
 
     number: int
     record: Record

@@ -24,7 +24,7 @@ class LocalRegret:
     """R_T = sum <g_t, x_t> + support(-sum g_t) of one node, exact, in O(d) memory; private, never stored.
 
     Counts from the creation of this object. A g_t that is not finite, or above 1e100 in L1, counts as 0.
-    `dynamic` is against a path that moves, where records tell it.
+    `dynamic` is the regret against a moving path, where records hold its points.
     """
 
     __slots__ = ("_constraint", "_dynamic", "_observed", "_sums")
@@ -82,7 +82,7 @@ def _counts(gradient: FloatArray) -> bool:
 
 
 class NetworkSums(NamedTuple):
-    """What network regret is made of, of every round and node.
+    """The sums that network regret is computed from, for every round and node.
 
     `paid`: sum_{s<=t} <grad f_s(x_s^i), x_s^i>, shape (T, N). `gradients`: sum_{s<=t} grad f_s(x_s^i), shape
     (T, N, d).
@@ -138,8 +138,8 @@ def network_regret(
 ) -> FloatArray:
     """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, shape (T, N).
 
-    It is a run's own regret (Zhou, Li 2025, Remark 1, equation 3). Their Definition 1 is of a mean over runs.
-    `losses`: that of all nodes, or one for each.
+    This is the regret of one run (Zhou, Li 2025, Remark 1, equation 3). Their Definition 1 is a mean over
+    runs. `losses`: that of all nodes, or one for each.
     """
     kinds = losses if isinstance(losses, Sequence) else [losses] * observations.labels.shape[1]
     sums = sums_of_kinds(kinds, decisions, observations)

@@ -11,8 +11,8 @@ s_l that of owner l's answers. With Laplace noise it is sqrt(8) Xi T kappa/n sqr
 | Theorem 3, Algorithm 2 | c_2 Xi/n sqrt(sum epsilon_l^-2), c_2 unknown | noise, times a constant |
 
 Theorem 2's proof takes E ||w||^2 = 2 b^2 for Laplace noise of scale b in d coordinates; it is 2 b^2 d. So
-`theorem_2` has the factor d that is missing in print. What it calls small is not where T steps that shorten
-as rho/(T^2 k) do not reach the optimum; a fit's `floor` is that part.
+`theorem_2` has the factor d that is missing in print. Its "small" terms are not small where T steps that
+shorten as rho/(T^2 k) do not reach the optimum; a fit's `floor` is that part.
 """
 
 import math
@@ -44,7 +44,7 @@ class Terms(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """psi = floor + slope noise^power, fitted; and g, of what few records cost.
+    """psi = floor + slope noise^power, fitted; and g, the cost of few records.
 
     `low`, `high`: a run's psi over the fit's, 10th and 90th percentile. `error`: the root mean square of
     ln(mean psi/fit). `sampling`: g; the best model of m records costs g/m more than f*, relatively, on new
@@ -65,11 +65,11 @@ class Fit(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """What one owner brings, in relative fitness on new records: psi + g/n.
+    """One owner's contribution, in relative fitness on new records: psi + g/n.
 
-    `share`: of the noise's variance. `without`: that of the others alone; None: there are none. `alone`: that
-    of its own best model without noise, g/n_l. `margin`: all epsilons may be that many times smaller until
-    learning alone is as good; 0: it always is.
+    `share`: its share of the noise's variance. `without`: the fitness of the other owners alone; None: there
+    are none. `alone`: that of its own best model without noise, g/n_l. `margin`: the factor by which all
+    epsilons may shrink until learning alone is as good; 0: learning alone is always as good.
     """
 
     share: float
@@ -176,7 +176,7 @@ def _margin(fitted: Fit, alone: float, noise: float, total: int) -> float:
     return float((room / fitted.slope) ** (1 / fitted.power) / noise)
 
 
-# The cost f on records that may be looked at: its value, its clipped gradient, and where it is least.
+# The cost f on records that need no protection: its value, its clipped gradient, and its minimum.
 
 _PATIENCE = 40
 _BLOCK = 1 << 16
@@ -284,13 +284,13 @@ def _held(theta: FloatArray, constraint: Constraint | None) -> FloatArray:
     return theta if constraint is None else constraint.project(theta)
 
 
-# Runs of a collaboration on records that may be looked at, many at once, with seeded noise.
+# Runs of a collaboration on records that need no protection, many at once, with seeded noise.
 #
 # The owners' weighted mean gradient is that of all records together, so one set stands for theirs.
 
 
 class Share(NamedTuple):
-    """What an owner's noise adds to a coordinate of the weighted mean gradient: its law and deviation.
+    """An owner's noise on a coordinate of the weighted mean gradient: its distribution and deviation.
 
     `deviation` (...) has the leading axes of the runs, or is one number.
     """

@@ -1,19 +1,21 @@
-"""The learner's machine: it asks the owners and steps on their answers, sans-I/O. All it knows is public.
+"""The learner's machine: it queries the owners and steps on their answers, sans-I/O. Its state is public.
 
 Rules
 -----
 * Events go in, effects come out. A refused event changes nothing (`Misused`). An owner's mistakes are noticed
   and ignored.
-* Query k is asked once its record is durable. It is over once all owners have answered, or at its deadline
-  with what has come; the weights are n_l/n over those that answered. Where nobody has answered it waits on.
-* Of an owner's responses to a query the first counts. A second one with other bytes is evidence, if it is to
-  this query or the one before.
-* A response to an earlier query is late: counted, and not used.
-* An owner waited for in vain m times in a row is waited for again 2^m queries later, and asked all the time.
-* Owners are added in the order of their names, so a run depends on who answered what, not on when.
-* A restart asks the newest query again, the same bytes. After query T the last theta is sent as final.
-* Where theta diverges nothing more is asked, as no owner could answer: that record is not kept, the last
-  query is sent again as final, so that all owners end too, and it halts.
+* Query k is sent once its record is durable. It is over once all owners have answered, or at its deadline
+  with the answers received by then. The weights are n_l/n over the owners that answered. If no owner has
+  answered, the learner waits for another deadline.
+* Of an owner's responses to a query the first counts. A second response with other bytes is evidence, if it
+  is to the current query or the one before.
+* A response to an earlier query is late: it is counted, and not used.
+* After m missed deadlines in a row the learner waits for an owner again 2^m queries later. Every query is
+  still sent to that owner.
+* Answers are summed in the order of the owners' names, so a run depends on the answers, not on their times.
+* A restart sends the newest query again, with the same bytes. After query T the last theta is sent as final.
+* If theta diverges, the learner sends no further query, as no owner could answer it. The record of that theta
+  is not kept. The last query is sent again as final, so that all owners end too, and the learner halts.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +51,7 @@ class LearnerMachine:
         self._records = dict(sorted(records.items()))
         self._record: QueryRecord | None = None
         self._answers: dict[str, Response] = {}
-        self._missed: dict[str, int] = {}  # owners waited for in vain, and how often in a row
+        self._missed: dict[str, int] = {}  # owners that missed deadlines, and how many in a row
         self._waited_from: dict[str, int] = {}  # the query from which they are waited for again
         self._effects: list[LearnerEffect] = []
         self._halted = False
@@ -61,7 +63,7 @@ class LearnerMachine:
 
     @property
     def halted(self) -> bool:
-        """Whether the learner is done and takes no more events."""
+        """Whether the learner is done and accepts no more events."""
         return self._halted
 
     @property
@@ -151,7 +153,7 @@ class LearnerMachine:
             self._missed[name] = self._missed.get(name, 0) + 1
             self._waited_from[name] = record.number + (1 << self._missed[name])
         shares, responses = self._shares(), self._responses()
-        with np.errstate(all="ignore"):  # a theta that diverges is told below, in one line
+        with np.errstate(all="ignore"):  # a theta that diverges is reported below, in one line
             stage = self._step.advance(
                 QueryStage(record.number, record.parameters, record.average),
                 combined(np.stack(responses), shares),

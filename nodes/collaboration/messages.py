@@ -1,6 +1,6 @@
-"""What learner and owners send one another, and the records of both journals: all public values.
+"""The messages between learner and owners, and the records of both journals: all public values.
 
-Theta_k is made of responses, a response of a sum with noise: nothing here shows a record.
+Theta_k is computed from responses, and a response from a sum with noise: nothing here shows a record.
 """
 
 from enum import StrEnum
@@ -15,8 +15,8 @@ from nodes.values import FloatArray
 class Query(NamedTuple):
     """The learner asks every owner for the private mean gradient at theta_k, k = `number`.
 
-    `final`: nothing is asked any more; `parameters` (d,) are the run's last, and `number` is T + 1, or, where
-    the run ends before query T is over, that of the last query.
+    `final`: no answer is asked for. Then `parameters` (d,) are the run's last, and `number` is T + 1. If the
+    run ends before query T is over, `number` is that of the last query.
     """
 
     run: str
@@ -39,7 +39,7 @@ class Response(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response that made a step: whose it is, its weight n_l/n in the sum, and its bytes, shape (d,)."""
+    """A response used in a step: its owner, its weight n_l/n in the sum, and its value, shape (d,)."""
 
     owner: str
     instance: str
@@ -59,7 +59,7 @@ class QueryRecord(NamedTuple):
     average : array (d,)
         The model so far: of Algorithm 2 the average, of Algorithm 1 theta_k.
     answers : tuple of Answer
-        What query `number` - 1 was answered, which made theta_k; in the order of the owners.
+        The answers to query `number` - 1, which theta_k was computed from; in the order of the owners.
     missing : tuple of str
         The owners left out of query `number` - 1.
     """
@@ -72,12 +72,12 @@ class QueryRecord(NamedTuple):
 
 
 class RecordSet(NamedTuple):
-    """What fixes an owner's set of records: nothing of what they hold, and no hash of it.
+    """The identity of an owner's set of records. It holds no content of the records, and no hash of it.
 
     Attributes
     ----------
     source : str
-        The settings that make gradients of the source's bytes, as canonical JSON.
+        The settings by which gradients are computed from the source's bytes, as canonical JSON.
     extent : tuple of (name, number)
         Where the source ends: the size of a file, the end offset of each partition.
     records : int
@@ -90,7 +90,7 @@ class RecordSet(NamedTuple):
 
 
 class ResponseRecord(NamedTuple):
-    """What an owner has answered, durable before anybody sees it.
+    """An owner's answer to a query, durable before it is sent.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class ResponseRecord(NamedTuple):
     charged : int
         How many queries were charged so far, this one included.
     epsilon_spent : float
-        What they have spent of the owner's epsilon, rounded up.
+        The epsilon that the charged queries have spent, rounded up.
     set : RecordSet
         The set that was read; the same in all records of a journal.
     """
@@ -119,8 +119,8 @@ class ResponseRecord(NamedTuple):
 # The events and effects of learner and owner, beside those of `nodes.protocol`: frozen values.
 #
 # The shell feeds events one by one, each after all effects of the one before are done, in order: a
-# `Journal...` is done when it is durable, a `Send...` when the producer has taken it. A deadline is
-# `response_timeout`; the learner has stepped query k once the record of query k + 1 is durable.
+# `Journal...` is done when its record is durable, a `Send...` when the producer has accepted the message. A
+# deadline is `response_timeout`; the learner has stepped query k once the record of query k + 1 is durable.
 
 # ------------------------------------------------------------------------------------- the owner's events
 
@@ -159,7 +159,7 @@ OwnerEvent = OwnerStarted | QueryArrived | SetRead
 class ReadSet(NamedTuple):
     """Read the set once and sum the clipped gradients at `parameters` (d,); then `SetRead`.
 
-    It replaces a pass that is still under way: its sum is not wanted any more.
+    It replaces a pass that is still under way, whose sum is no longer needed.
     """
 
     query: int
@@ -179,7 +179,7 @@ class SendResponse(NamedTuple):
 
 
 class QueryEvidence(NamedTuple):
-    """The learner broke the protocol: keep the query. `first`: the digest of what it asked before, if any."""
+    """The learner broke the protocol: keep the query. `first`: the digest of its earlier query, if any."""
 
     query: Query
     first: bytes | None

@@ -2,18 +2,19 @@
 
 Rules
 -----
-* Events go in, effects come out. A refused event changes nothing (`Misused`: the caller's mistake). What the
-  learner does wrong is noticed and refused; nothing is drawn for it.
-* Query k is answered once: charge, sum, draw are one transition, which ends with one `JournalResponse`, and
-  only then the response is sent. The same query again, whoever's, gets the same bytes.
-* Queries are taken in order: k follows k - 1. Another theta_k for a k that was seen, a k that was skipped,
+* Events go in, effects come out. A refused event changes nothing (`Misused`: the caller's mistake). A
+  learner's mistakes are noticed and refused; nothing is drawn for them.
+* Query k is answered once. Charge, sum and draw are one transition, which ends with one `JournalResponse`.
+  The response is sent only after that. A repeated query, from whichever learner, gets the same bytes.
+* Queries are answered in order: k follows k - 1. Another theta_k for a k that was seen, a k that was skipped,
   and a k beyond T are refused, with evidence.
-* A query that comes while the one before it is being read replaces it: the learner has gone on. Nothing is
-  charged for the one before, and it is not answered any more.
-* The count goes on from the owner's own journal: a new learner, or a new journal of the same, cannot restart
-  it. So no more than T answers are drawn, and no more than epsilon_l/kappa is spent.
-* A final query ends it, whatever is being read: nothing is drawn any more.
-* The set is fixed by the first answer. Another one ends the machine before anything is drawn.
+* A query that arrives while the set is read for the query before replaces that one, as the learner no longer
+  waits for it. The replaced query is not charged, and is not answered any more.
+* The count of charged queries continues from the owner's own journal. A new learner, or a new journal of the
+  same learner, cannot restart the count. So no more than T answers are drawn, and no more than
+  epsilon_l/kappa is spent.
+* A final query ends the machine, even during a pass over the set: nothing is drawn any more.
+* The set is fixed by the first answer. A different set ends the machine before anything is drawn.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ from nodes.privacy.query import QueryMechanism
 from nodes.protocol import Halt, Identity, Misused, Noticed
 from nodes.values import FloatArray
 
-# What an owner promises to the owner of a record in its set: one value, and the sentence made of it.
+# The guarantee of an owner to the owner of a record in its set: one value, and the sentence made from it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class OwnerMachine:
 
     @property
     def halted(self) -> bool:
-        """Whether the owner is done and takes no more events."""
+        """Whether the owner is done and accepts no more events."""
         return self._halted
 
     @property
@@ -145,12 +146,12 @@ class OwnerMachine:
 
     @property
     def epsilon_spent(self) -> float:
-        """What they have spent, rounded up."""
+        """The epsilon that the charged queries have spent, rounded up."""
         return self._mechanism.spent(self.charged)
 
     @property
     def seen(self) -> int:
-        """The largest query taken (0: none)."""
+        """The largest query accepted (0: none)."""
         return max(self._asked, default=0)
 
     @property
@@ -255,7 +256,7 @@ class OwnerMachine:
         self._effects.append(Noticed(notice, self._learner, number))
 
     def _changed(self, first: RecordSet | None, now: RecordSet) -> str:
-        """Return how the set differs from what was fixed: by counts and settings, never by what it holds."""
+        """Return how the set differs from the fixed one, by counts and settings, never by its content."""
         if first is None or first.source != now.source:
             differs = "its settings differ"
         elif first.records != now.records:

@@ -17,7 +17,7 @@ from nodes.values import BoolArray, FloatArray, IntArray
 
 
 class QueryStage(NamedTuple):
-    """Where the learner stands before query k: theta_k and the average so far, both (..., d).
+    """The learner's state before query k: theta_k and the average so far, both (..., d).
 
     `average` is the model. In Algorithm 1, which averages nothing, it is theta_k.
     """

@@ -1,7 +1,7 @@
 """Constraints: the convex sets Omega in which decisions live, compact but for `Space`.
 
 Arrays are float64 with contiguous rows, shape (d,) or (..., d). A row gives the same bits alone or among
-others. A result may be the argument itself: nobody writes into arrays here.
+others. A result may be the argument itself, as no function here writes into arrays.
 """
 
 import math
@@ -184,7 +184,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All of R^d, for decisions that nothing holds; `dimension` d >= 1 (ValueError otherwise)."""
+    """All of R^d, for unconstrained decisions; `dimension` d >= 1 (ValueError otherwise)."""
 
     name: ClassVar[str] = "space"
 

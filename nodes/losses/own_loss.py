@@ -1,4 +1,4 @@
-"""Isolates a user's own loss: whatever it does, a record affects only its own gradient."""
+"""Isolates a user's own loss: whatever the loss does, a record affects only its own gradient."""
 
 from collections import Counter
 
@@ -22,9 +22,9 @@ class OwnLoss:
     and nothing private gets into the public decision. A call that raises, or returns another shape, gives
     NaN, which the mechanism counts as broken. `failures` counts such calls by the exception's type, or
     `ANOTHER_SHAPE`, never by a message, which may hold data. Even so each is a bit of a record: the counts
-    are for the owner alone. This cannot help against a loss that keeps records between its calls.
-    `contained` catches whatever a call raises; a shell passes its own, which lets through an exception that
-    a signal handler raised meanwhile.
+    are for the owner alone. The isolation fails for a loss that keeps records between its calls. `contained`
+    catches whatever a call raises; a shell passes its own, which lets through an exception that a signal
+    handler raised meanwhile.
     """
 
     __slots__ = ("_contained", "_loss", "failures")
@@ -44,8 +44,9 @@ class OwnLoss:
     def predict(self, decision: FloatArray, features: FloatArray) -> FloatArray | None:
         """Return the answer of the loss's own `predict`, shape (..., n); None if it has none.
 
-        It is asked for all records at once, as that is fast, and for each alone if that fails: NaN for those
-        that it fails on, so that none of them costs another guess's prediction.
+        `predict` is called for all records at once, as that is fast. If that fails, it is called for each
+        record alone, and the answer is NaN for records on which it fails, so no record costs another one its
+        prediction.
         """
         shape = features.shape[:-1]
         answer = self._answer("predict", (decision.copy(), features.copy()), shape)
@@ -80,7 +81,7 @@ class OwnLoss:
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)
 
     def _has(self, of: str) -> bool:
-        """Return whether the loss has that method, or fails to say so."""
+        """Return whether the loss has that method; also true if its lookup fails."""
         with self._contained(self._count):
             return getattr(self._loss, of, None) is not None
         return True

@@ -1,7 +1,8 @@
 """The node machine's events and effects, beside those of `nodes.protocol`: frozen values.
 
 The shell feeds events one by one, each after all effects of the one before are done, in order. A `Journal` is
-done when it is durable; a `SendRelease` when the producer has taken it. A deadline is `round_timeout`.
+done when its record is durable, a `SendRelease` when the producer has accepted the message. A deadline is
+`round_timeout`.
 """
 
 from enum import StrEnum
@@ -30,7 +31,7 @@ class Started(NamedTuple):
 
     `plans`: the topology from the last record's `topology_position` to its end. `secret`: the mechanism's
     state beside the last record. `carried`: the rounds that earlier lives of the journal have charged.
-    `leave_from`: the wish of `LeaveAsked`, if its owner had it before.
+    `leave_from`: that of an earlier `LeaveAsked` of the owner, if any.
     """
 
     records: tuple[JournalRecord, ...] = ()
@@ -51,8 +52,8 @@ class SlotClosed(NamedTuple):
     """The slot opened by `OpenSlot` is closed; the next slot's records start at `position`.
 
     `places`: each observation's place in the data topic. `truth` (d,): the right decision, if the records
-    hold it; nothing is learnt from it. `read`: behind the last record that this slot or an earlier one may
-    hold; (): the position.
+    hold it; nothing is learnt from it. `read`: the offsets after the last record that this slot or an earlier
+    one may hold; (): the same as `position`.
     """
 
     round: int
@@ -64,7 +65,7 @@ class SlotClosed(NamedTuple):
 
 
 class LeaveAsked(NamedTuple):
-    """The owner asks that no plan names the node from round `leave_from` on (None: he takes it back)."""
+    """The owner asks that no plan names the node from round `leave_from` on (None: withdraws the request)."""
 
     leave_from: int | None
 
@@ -77,7 +78,7 @@ Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed | L
 class Journal(NamedTuple):
     """Make record and secret durable, both or neither, before the next effect.
 
-    Any error ends the process. `secret` replaces the previous one (None: there is none any more).
+    Any error ends the process. `secret` replaces the previous secret (None: it is deleted).
     """
 
     record: JournalRecord
@@ -99,7 +100,7 @@ class OpenSlot(NamedTuple):
 
 
 class SendHeartbeat(NamedTuple):
-    """Append the heartbeat to `progress.<i>` now, beside those that the shell sends each period."""
+    """Append the heartbeat to `progress.<i>` now, in addition to those that the shell sends each period."""
 
     heartbeat: Heartbeat
 
@@ -130,10 +131,10 @@ class Evidence(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The round's decision is fixed (public), and can be acted on. `heard`: the releases it was made of.
+    """The round's decision is fixed (public), and can be acted on. `heard`: the releases of its consensus.
 
-    `edges`: the sources of the plan's in-edges, heard or given up. `average`: of the decisions up to this
-    one, as public as they are.
+    `edges`: the sources of the plan's in-edges, heard or given up. `average`: the mean of the decisions up to
+    this one, which is public as they are.
     """
 
     round: int
@@ -145,9 +146,9 @@ class Decided(NamedTuple):
 
 
 class BeforeStep(NamedTuple):
-    """A slot before it is learnt from, and the decision made before it (private), to make predictions.
+    """A slot before learning, with the decision made before the slot (private), for predictions.
 
-    It may come again after a crash.
+    After a crash it may be repeated.
     """
 
     round: int

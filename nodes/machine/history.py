@@ -1,4 +1,4 @@
-"""A node's memory of its last H rounds: its records, its releases, and late releases to correct for."""
+"""A node's state of its last H rounds: journal records, releases, and late releases to correct for."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -8,13 +8,14 @@ from nodes.machine.events import Notice
 from nodes.machine.journal import GivenUp, JournalRecord, ReleaseMessage
 from nodes.values import FloatArray, Release
 
-# The releases that a node has received: the first value counts, a second one is evidence.
+# The releases that a node has received. The first value of a round counts; a second value is evidence.
 #
-# Evidence isolates the instance that sent it, unless anybody may have written it: then it is only counted.
-# There is one `InEdge` per source. It keeps the first value by (round, instance), from H planned rounds
-# back (for late corrections and evidence) to 2H ahead (for releases before their plan). After a restart the
-# edge is read again from `position`: at or before every value kept. A position behind one of them would make
-# the reader forget it, and a second value of that round, further on in the log, would pass for the first.
+# Evidence isolates the instance that sent it. Where others may have written it, it is only counted. There is
+# one `InEdge` per source. It keeps the first value by (round, instance), from H planned rounds back (for late
+# corrections and evidence) to 2H ahead (for releases before their plan). After a restart the edge is read
+# again from `position`, which is at or before the offset of every value kept. If it were after one of them,
+# the reader would forget that value, and would accept a second value of its round, later in the log, as the
+# first.
 
 MOST_ACCUSED = 64
 """Instances of a source that evidence is remembered of: only the one in the plans matters."""
@@ -40,10 +41,10 @@ class InEdge:
         most: int,
         planned: Callable[[], frozenset[str]] = frozenset,
     ) -> Notice | None:
-        """Keep the message's value if it is the first one. Return a notice about it, if any.
+        """Keep the message's value if it is the first one. Return a notice about the message, if any.
 
-        `oldest` is the first round that still matters, `most` the largest number of values to keep. Where
-        there are as many, those of an instance that is `planned` come first: others may be invented.
+        `oldest` is the first round whose values are needed, `most` the largest number of values to keep. If
+        there are as many, values of `planned` instances have priority, as other instances may be invented.
         """
         if offset >= self._next:
             self._next = offset + 1
@@ -79,10 +80,10 @@ class InEdge:
         return self.isolates and instance in self.accused
 
     def accuse(self, instance: str, round: int, planned: frozenset[str] = frozenset()) -> None:
-        """Remember that there are two values of that instance for that round.
+        """Store that the instance has sent two values for that round.
 
-        Of too many, one that is not `planned` is forgotten, of the oldest round: a source that invents
-        instances and accuses them all must not be trusted again.
+        Beyond `MOST_ACCUSED` instances one is forgotten: first of those that are not `planned`, then of the
+        oldest round. Otherwise a source could invent instances, accuse all of them, and be trusted again.
         """
         accused = self.accused
         accused[instance] = max(round, accused.get(instance, 0))
@@ -92,10 +93,11 @@ class InEdge:
     def drop_before(self, round: int) -> int:
         """Forget the values of rounds below `round`; return the offset from which a restart reads again.
 
-        That is the offset of the first value kept. Sources send rounds in order, so it is of the lowest round
-        as a rule. A value that lower rounds have overtaken is read again too, as it may be the first of a
-        round to come; but not if it stands more than `MOST_READ_AGAIN` records before them: that is of no
-        round that was planned when it came, and one record could make every restart read the whole edge.
+        That is the offset of the first value kept. Sources send rounds in order, so this value usually has
+        the lowest round. A value of a higher round that precedes it in the log is read again too, as it may
+        be the first value of a later round. A value more than `MOST_READ_AGAIN` records before it is not: its
+        round was not planned when it was sent, and one such record could make every restart read the whole
+        edge.
         """
         releases = self._kept
         if self.pardoned:
@@ -112,10 +114,10 @@ class InEdge:
         return min([offset for _, offset in releases.values() if offset >= earliest])
 
     def _make_room(self, message: ReleaseMessage, oldest: int, planned: frozenset[str]) -> bool:
-        """Forget what is less important than the message.
+        """Forget values that are less important than the message; return whether there is room for it.
 
-        That is what is too old, then what is of an instance that nobody plans, then what is for the furthest
-        round above.
+        These are values that are too old, then values of instances that no plan names, then a value of the
+        furthest round above the message's.
         """
         count = len(self._kept)
         self._kept = {key: value for key, value in self._kept.items() if key[0] >= oldest}
@@ -146,7 +148,7 @@ class History:
         self._stepped: deque[int] = deque(maxlen=horizon)
         self.oldest = 1  # the first round whose releases still matter: H steps back
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
-        # What is known of sources that the mesh file leaves out now: it may have them again later.
+        # Evidence of sources that the mesh file does not name now, as it may name them again later.
         self._absent_distrusted: tuple[tuple[str, str], ...] = ()
         self._absent_pardoned: tuple[tuple[str, str, int], ...] = ()
         for record in records:
@@ -165,7 +167,7 @@ class History:
         return self.record.stepped if self.record else 0
 
     def late(self) -> list[tuple[int, str]]:
-        """Return (round, source) of releases that were given up and have come since, in order."""
+        """Return (round, source) of releases that were given up and have arrived since, in order."""
         if not self._lost:
             return []
         return [
@@ -187,14 +189,15 @@ class History:
     def moves(self, dynamics: Dynamics, round: int, now: int) -> int:
         """Return how often F moved the consensus of `round` until that of round `now`.
 
-        Once a step; with rounds of a clock once a round, and before `round` where no plan was.
+        That is once a step. Where rounds are periods of a clock it is once a round, unplanned rounds before
+        `round` included.
         """
         if dynamics.by_time:
             return now - round + dynamics.skipped(round, self._own[round][1])
         return sum(stepped >= round for stepped in self._stepped)
 
     def edge_positions(self) -> tuple[tuple[str, int], ...]:
-        """Return (source, offset to read again from) of every in-edge; drop what is H rounds old."""
+        """Return (source, offset to read again from) of every in-edge; drop values of H rounds ago."""
         oldest = self.oldest
         return tuple([(source, edge.drop_before(oldest)) for source, edge in self.edges.items()])
 
@@ -213,7 +216,7 @@ class History:
         return (*pardons, *self._absent_pardoned)
 
     def accused(self) -> tuple[str, ...]:
-        """Return the instances of sources that two values for a round are known of, the newest first."""
+        """Return the instances of sources that have sent two values for a round, the newest first."""
         accusations = [
             (round, accused) for edge in self.edges.values() for accused, round in edge.accused.items()
         ]

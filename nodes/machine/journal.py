@@ -1,4 +1,4 @@
-"""The record of a node's transition, durable before anybody sees the release, and the release's message."""
+"""The journal record of a node's transition, durable before the release is sent, and its message."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ class GivenUp(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """The public state after one step: everything that a restart needs, and nothing without noise.
+    """The public state after one step. It is all that a restart needs, and holds no data without noise.
 
     Attributes
     ----------
     round : int
         The round the release is for.
     stepped : int
-        The round whose slot made it.
+        The round whose slot the release was made of.
     release : Release
         q, shape (d,).
     exact : bool
@@ -54,7 +54,7 @@ class JournalRecord(NamedTuple):
     epsilon_spent : float
         The epsilon of the whole run so far.
     data_position : DataPosition or None
-        Where the next slot begins to read; None: at the topic's end at that time.
+        The offsets from which the next slot is read; None: from the topic's end at that time.
     topology_position : int
         The next offset on the topology.
     edge_positions : tuple of (source, offset)
@@ -68,9 +68,9 @@ class JournalRecord(NamedTuple):
     average : Average or None
         The average of the decisions so far; None: none yet. A journal keeps only that of its newest record.
     pardoned : tuple of (source, instance, round)
-        Second values of these sources for that round or an earlier one are no evidence any more.
+        Second values of these sources for that round or an earlier one do not count as evidence any more.
     read : DataPosition
-        Behind the last record that a slot up to this one may hold. It is at least the position.
+        The offsets after the last record that a slot up to this one may hold; at least `data_position`.
     """
 
     round: int
@@ -98,9 +98,9 @@ class JournalRecord(NamedTuple):
 def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:
     """Return whether a journal is older than its node's published releases: restored, or cloned.
 
-    `published` are the releases on the node's own edges. A round beyond the journal's last one, of whichever
-    instance, or a value that differs from the journal's, proves it: another life may have read records that
-    this journal would read again. The node then joins as a new instance, with a new journal.
+    `published` are the releases on the node's own edges. A published round beyond the journal's last one, of
+    any instance, or a value that differs from the journal's proves that. Then another life may have read
+    records that this journal would read again. The node then joins as a new instance, with a new journal.
     """
     releases = {record.round: record.release.tobytes() for record in records}
     newest = max(releases, default=0)
@@ -114,7 +114,7 @@ def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iter
     )
 
 
-# The bound of a journal whose last appends a power cut may lose: what is charged and passed over then.
+# The bound of a journal, whose last appends a power cut may lose: the charges and offsets to assume then.
 #
 # Formal guarantee.
 # A bound is durable before a release beyond it is sent. So of a life that a power cut has ended, whatever
@@ -123,9 +123,9 @@ def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iter
 # 1. a round, a number of charges and a cost that are at most the bound's, and
 # 2. records whose offsets are all below the bound's, in every partition.
 #
-# The next life is another instance, so that no round has two values of one instance. It is charged the whole
-# bound, so that charges err upwards only, and reads from the bound's offsets on, so that no record is in a
-# release of both lives, whatever a scheduler plans and however much of their logs the brokers have lost.
+# The next life is another instance, so no round has two values of one instance. It is charged the whole
+# bound, so charges err upwards only. It reads from the bound's offsets on, so no record is in a release of
+# both lives, whatever a scheduler plans and however much of their logs the brokers have lost.
 #
 # `JournalRecord.read`, not its position, is what is bounded: with slots by time a slot may hold a record that
 # lies behind the first one of a later slot.
@@ -150,10 +150,10 @@ class Bound(NamedTuple):
         )
 
     def inherited(self, newest: JournalRecord) -> JournalRecord:
-        """Return the first record of the life after: its newest durable one, charged and read to the bound.
+        """Return the next life's first record: the newest durable one, with the bound's charges and offsets.
 
-        The release is one that was charged for, so anybody may have it. Without it a mesh whose machines have
-        all lost power would have nobody to go on from.
+        Its release was charged for, so it may be published. Without it a mesh whose machines have all lost
+        power would have no release to continue from.
         """
         return newest._replace(
             charged=max(self.charged, newest.charged),
@@ -176,8 +176,8 @@ class Bounds:
     def after(self, record: JournalRecord) -> Bound:
         """Return the bound that is durable with `record`.
 
-        Before the first step it is the record's own: so a node that has stepped has that on its disk, and one
-        that has not has nothing to lose.
+        Before the first step the bound is that of the record itself. So a node that has stepped has a bound
+        on its disk, and one that has not stepped has nothing to lose.
         """
         round, charged, spent = record.round, record.charged, record.epsilon_spent
         if not record.stepped:

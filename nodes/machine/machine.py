@@ -3,23 +3,26 @@
 Rules
 -----
 * Events go in, effects come out. A refused event changes nothing (`Misused`: the caller's mistake). A peer's
-  mistakes are noticed and ignored. Nothing read from data can refuse, halt or delay.
-* A full member of round t waits for its in-edges' releases, then decides. Once its slot is closed and the
-  next plan is known, it steps. Charge, clip, draw and step are one transition, which ends with one `Journal`.
-  Only then the release is sent, on the edges that the next plan switches on. A restart sends the same bytes.
+  mistakes are noticed and ignored. No content of the data can make the machine refuse, halt or wait.
+* A full member of round t waits for the releases on its in-edges, then decides. Once its slot is closed and
+  the next plan is known, it steps. Charge, clip, draw and step are one transition, which ends with one
+  `Journal`. The release is sent only after that, on the edges that the next plan switches on. A restart sends
+  the same bytes.
 * A release is for the next planned round. A plan acts on this node only if it names this node's instance, and
   is not below the round of its newest release: plans that a broker has lost may be made again.
 * A listener (in its first planned round) averages the full members' releases, publicly and exactly.
-* The weight of a source that is silent at the deadline goes to the own release. If its release comes late,
-  within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
-  until it joins as a new instance. Where anybody may have written the second one, only the first counts:
-  the first in the edge's log, over all restarts, in whatever order rounds came (`InEdge.drop_before`).
-* After its last learning round a node relays: its release is what it has mixed, exact, without a charge.
-* Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
+* The weight of a source that is silent at the deadline goes to the node's own release. If the source's
+  release arrives late, within H rounds, the error is corrected once. A source that sent two values for a
+  round counts as silent until it joins as a new instance. Where others may have written the second value, the
+  source does not count as silent, and the first value in the edge's log counts, over all restarts, in
+  whatever order rounds arrived (`InEdge.drop_before`).
+* After its last learning round a node relays: its release is its consensus, exact, without a charge.
+* A node that is asked to leave reports that in its heartbeat. It halts at the first plan from the round of
+  its leave on that does not name it.
 
-The machine takes events. After each it repeats the action of its phase (`ACTIONS`) until that does nothing
-more: `enter` and `listen` until it takes part, `decide` and `step` while it learns. `TRANSITIONS` has these
-steps as data: a test holds it against the code.
+After each event the machine repeats the action of its phase (`ACTIONS`) until the action changes nothing:
+`enter` and `listen` until it takes part, `decide` and `step` while it learns. `TRANSITIONS` lists these steps
+as data, which a test compares with the code.
 """
 
 from collections.abc import Callable, Iterable
@@ -61,7 +64,7 @@ from topology.plans import Heartbeat, Plan
 
 
 def decide(node: NodeState) -> bool:
-    """Fix consensus and decision once every source is heard or given up."""
+    """Fix the consensus and the decision once every source has sent its release or is given up."""
     open_round = node.opened
     if open_round.is_waiting():
         if node.deadlines and not open_round.asked_at_once and node.silent.issuperset(open_round.missing()):
@@ -94,7 +97,8 @@ def _moved(node: NodeState, consensus: FloatArray) -> FloatArray:
 def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
     """Add F^k a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since.
 
-    k counts the F between: what comes late has moved as it would have in time, but for the set.
+    k is the number of F between the two rounds, so a late release is moved as a timely one, but for the
+    projection onto the set.
     """
     dynamics = node.learner.algorithm.dynamics
     for lost_round, source in late:
@@ -107,7 +111,7 @@ def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, st
 
 
 def step(node: NodeState) -> bool:
-    """Charge, clip, draw and step once slot and next plan are there: one transition, one journal record."""
+    """Charge, clip, draw and step in one journal record, once the slot is closed and the next plan known."""
     open_round = node.opened
     slot, following = open_round.slot, node.book.first_after(open_round.round)
     if slot is None or open_round.settled is None or following is None:
@@ -138,7 +142,7 @@ def step(node: NodeState) -> bool:
 
 
 def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
-    """Return the position after a slot; partitions that it does not mention keep theirs."""
+    """Return the position after a slot; partitions that the slot does not name keep their offsets."""
     if not after:
         return before
     merged = dict(before or ()) | dict(after)
@@ -207,7 +211,7 @@ def _take_part(node: NodeState, plan: Plan) -> None:
 
 
 def listen(node: NodeState) -> bool:
-    """Average the full members' releases, publicly, once all are there and the next plan is known."""
+    """Average the full members' releases, publicly, once all have arrived and the next plan is known."""
     open_round = node.opened
     if node.deadlines and not open_round.deadline_started and node.membership.mesh_has_come(open_round.round):
         open_round.deadline_started = True
@@ -238,7 +242,7 @@ def listen(node: NodeState) -> bool:
 
 
 def _moved_release(node: NodeState, average: FloatArray, plan: Plan) -> Release:
-    """Return the release after listening: F z, and F for each round before the plan that no plan has."""
+    """Return the release after listening: F z, with one more F for each unplanned round before the plan."""
     algorithm = node.learner.algorithm
     if algorithm.dynamics is not None:
         times = 1 + algorithm.dynamics.skipped(plan.round, plan.follows)
@@ -247,9 +251,9 @@ def _moved_release(node: NodeState, average: FloatArray, plan: Plan) -> Release:
 
 
 def _moved_alone(node: NodeState, record: JournalRecord | None, round: int) -> Release:
-    """Return the release after a round in which nobody was heard: its own last one, moved to the next round.
+    """Return the release after a round without sources: the node's own last one, moved to the next round.
 
-    It counts rounds, planned or not: of those in which it was away it knows no more.
+    F is applied once a round, planned or not, as the node does not know the plans of its absence.
     """
     algorithm = node.learner.algorithm
     if record is None:
@@ -261,9 +265,9 @@ def _moved_alone(node: NodeState, record: JournalRecord | None, round: int) -> R
 
 
 def _charged_by_plan(node: NodeState, plan: Plan) -> int:
-    """Return the charges at the start of a life: the plan counts those of this run, the operator others.
+    """Return the charges at the start of a life: the plan's count for this run, the operator's for others.
 
-    It is never less than the charges of the journal's earlier lives, as plans may be lost with the broker.
+    The result is at least the charges of the journal's earlier lives, as plans may be lost with the broker.
     """
     plan_charges = dict(plan.named).get(node.identity.name, 0)
     return max(node.carried, plan_charges + node.learner.charged_before)
@@ -359,7 +363,7 @@ class NodeMachine:
 
     @property
     def halted(self) -> bool:
-        """Whether the node is done and takes no more events."""
+        """Whether the node is done and accepts no more events."""
         return self._node.halted
 
     @property
@@ -369,13 +373,13 @@ class NodeMachine:
 
     @property
     def held(self) -> bool:
-        """Whether the node waits for nothing but some neighbours, and has heard as many at least."""
+        """Whether the node waits only for some neighbours, and at least as many have sent their releases."""
         open_round = self._node.open
         return open_round is not None and open_round.slot is not None and open_round.waits_for_few()
 
     @property
     def done(self) -> bool:
-        """Whether the node waits for nothing but the next plan."""
+        """Whether the node waits only for the next plan."""
         open_round = self._node.open
         return open_round is None or (open_round.settled is not None and open_round.slot is not None)
 
@@ -403,7 +407,7 @@ class NodeMachine:
         node.history = History(node.history.edges, node.horizon, event.records, isolates=node.isolates)
         node.secret, node.carried = event.secret, event.carried
         node.membership.asked_from = event.leave_from
-        # again, after the one of its recovery: that may have begun a new instance, which nobody has heard of
+        # in addition to the one of its recovery, which may have begun an instance that no peer knows yet
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         for arrived in event.plans:
             self._add_plan(arrived)

@@ -1,11 +1,12 @@
 """Chooses the plan that a node may act in, and whether it must ask to join.
 
-Plans must name the node's instance, and are taken in order. A full member can act in a plan if it has the
-release for it, and is at most H plans behind. Otherwise it asks to join in a plan above the newest known one,
-and acts only in a plan in which it listens.
+Plans must name the node's instance, and the node acts in them in order. A full member can act in a plan if it
+has the release for that plan, and is at most H plans behind. Otherwise it asks to join in a plan above the
+newest known one, and acts only in a plan that names it as a listener.
 
 A broker may lose plans that nodes have acted on. So a node acts in no plan below the round of its newest
-release, whatever the topology says now: that release, or one of the rounds before, may be out already.
+release, whatever plans the topology holds now. That release, or one of an earlier round, may have been sent
+already.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ class PlanBook:
         self._last: int | None = None
 
     def add(self, plan: Plan, offset: int) -> bool:
-        """Keep the plan if it follows the last one (any plan may be the first). Return whether it does."""
+        """Keep the plan if it follows the last one (any may be the first). Return whether it was kept."""
         if not plan.may_follow(self._last):
             return False
         self._plans[plan.round] = (plan, offset)
@@ -87,7 +88,8 @@ class MembershipChoice(Enum):
 class Membership:
     """One node's place in the plans of `book`. `join_after`: it asks to join above that round, if any.
 
-    `spent_from`: the first round without it as its budget is spent; `asked_from`: as its owner asks.
+    `spent_from`: the first round without the node, as its budget is spent. `asked_from`: the first round
+    without it, as its owner asks.
     """
 
     def __init__(self, identity: Identity, book: PlanBook, horizon: int, spent_from: int | None) -> None:
@@ -105,7 +107,8 @@ class Membership:
     def choose(self, record: JournalRecord | None) -> tuple[MembershipChoice, Plan] | None:
         """Return the next action and its plan; None: wait. `record` is the journal's newest.
 
-        Plans below the round of its release are none of this node's: they were planned again. Their end is.
+        The node acts in no plan below the round of its release, as these were planned again. But a plan that
+        ends the run counts at any round.
         """
         newest = record.round if record else 0
         for plan in self._book.after(0):
@@ -116,7 +119,7 @@ class Membership:
         return None
 
     def ask_to_join(self) -> int:
-        """Ask to listen in a plan above the newest known one; return that one's round."""
+        """Ask to listen in a plan above the newest known one; return the round of the newest known plan."""
         self.join_after = self._book.last_round
         return self.join_after
 
@@ -127,7 +130,7 @@ class Membership:
         return self._book.count_after(reached) > self._horizon
 
     def mesh_has_come(self, round: int) -> bool:
-        """Return whether all live members have stepped round - 1: so if plan round + H - 1 is known."""
+        """Return whether all live members have stepped round - 1, as H - 1 plans above `round` show."""
         return self._book.ended or self._book.count_after(round) >= self._horizon - 1
 
     def _choice(self, plan: Plan, record: JournalRecord | None) -> MembershipChoice | None:

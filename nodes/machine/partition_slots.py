@@ -1,8 +1,8 @@
 """Slots by count from several partitions: public numbers alone decide which records a slot takes.
 
-In which order a client reads partitions depends on the bytes of their records, so that order may decide
-nothing: a record made longer would move every later one. A slot goes by the ends of the partitions at a
-moment instead, which the broker tells whatever the records hold.
+The order in which a client reads partitions depends on the bytes of their records. If it decided the slots, a
+longer record would move every later one. A slot depends instead on the ends of the partitions at a moment,
+which the broker reports whatever the records hold.
 
 The rule. With P the next offset of each partition and E its end as last looked up, a slot that still lacks
 n records takes from each partition its share of the next n offsets of the E - P that wait: n (E - P)/sum(E
@@ -12,15 +12,16 @@ below the ends are they looked up anew. Within a partition records come by offse
 
 Proof that nothing in a record decides where another lies: shares are a function of positions and ends.
 Positions are sums of earlier shares, and how often shares are taken depends on how many offsets hold a
-record. Ends, positions and which offsets hold records are counts, and public with slots by count. The
-bytes of a record, and when a client was given it, do not enter it: a record that is not there yet is waited
-for. A look has to ask for the ends of all partitions at once. What fetches tell would be of other moments,
-by how far each partition was fetched. At which moment a look is made is time, which no proof here covers.
+record. Ends, positions and which offsets hold records are counts, and public with slots by count. The bytes
+of a record, and the time at which a client receives it, do not enter the rule: a record that has not arrived
+yet is waited for. A look must request the ends of all partitions at once. The ends that fetches report would
+be of different moments, which depend on how far each partition was fetched. The moment at which a look is
+made is time, which no proof here covers.
 
-Append times, where all partitions have them, do not order the slots. They would not free the order from the
-moment of a look: ends are not looked up at one instant, the leaders of partitions have clocks of their own,
-and one that changes may go back. So a record may still come whose append time is before that of a taken one,
-of a later partition or an idle one, and a reader who begins anew would find another order.
+Append times, where all partitions have them, do not order the slots. With them the order would still depend
+on the moment of a look: ends are not looked up at one instant, each partition's leader has its own clock, and
+append times may go back when the leader changes. So a record of a later or an idle partition may still arrive
+with an append time before that of a taken record, and a reader that begins anew would find another order.
 """
 
 import math
@@ -54,8 +55,9 @@ def shares(waiting: Mapping[int, int], size: int) -> dict[int, int]:
 class PartitionSlots(Generic[T]):
     """Slots of `size` records by count, from several partitions, from `first` offsets on.
 
-    The caller adds records in the order of each partition, tells with `look` where the partitions end
-    whenever `awaits_ends`, and with `passed` how far each was read, as its last offsets may hold no record.
+    The caller adds records in the order of each partition. Whenever `awaits_ends` it passes the partitions'
+    ends to `look`. It passes to `passed` how far each partition was read, as its last offsets may hold no
+    record.
     """
 
     def __init__(self, size: int, first: Mapping[int, int]) -> None:
@@ -84,8 +86,8 @@ class PartitionSlots(Generic[T]):
         self._fill()
 
     def look(self, ends: Mapping[int, int]) -> None:
-        """Take the partitions' ends, as looked up just now."""
-        if not self.awaits_ends:  # else how often they are looked up would decide
+        """Store the partitions' ends, as looked up just now."""
+        if not self.awaits_ends:  # otherwise the slots would depend on how often ends are looked up
             return
         for part, end in ends.items():
             self._ends[part] = max(end, self._ends[part])
@@ -98,7 +100,7 @@ class PartitionSlots(Generic[T]):
 
     @property
     def wants_ends(self) -> bool:
-        """Whether looking them up brings records: some are here that lie beyond the ends that are known."""
+        """Whether a look would bring records: some records are added that lie beyond the known ends."""
         return self.awaits_ends and any(self._waiting.values())
 
     @property
@@ -161,10 +163,11 @@ class PartitionSlots(Generic[T]):
                 self._target[part] += share
 
 
-# What a late policy passes over, of all partitions together: by how many records wait in each, so the proof
-# above holds here too. Offsets do not count records: a transaction's marker has one, and compaction leaves
-# some out. So where offsets say that too many may wait, the caller looks up which offsets hold a record,
-# below ends that stay as they are until all is counted: a busy topic would never be counted to its end.
+# The records that a late policy passes over, of all partitions together. They depend on how many records wait
+# in each partition, so the proof above holds here too. Offsets do not count records, as a transaction's
+# marker has an offset, and compaction leaves some out. So if too many may wait by the offsets, the caller
+# looks up which offsets hold a record. The ends stay fixed until all records below them are counted, as a
+# busy topic would never be counted to its end.
 
 
 class OffsetSpan(NamedTuple):
@@ -192,7 +195,7 @@ class Backlog:
             self._firsts[part] = max(offset, self._first(part))
 
     def look(self, ends: Mapping[int, int]) -> None:
-        """Take the ends of the logs, as looked up just now."""
+        """Store the ends of the logs, as looked up just now."""
         self._ends = dict(ends)
 
     @property
@@ -202,7 +205,7 @@ class Backlog:
 
     @property
     def uncounted(self) -> OffsetSpan | None:
-        """Offsets of which nobody knows how many hold a record, where too many may; None: there are none."""
+        """Offsets to be counted, as it is unknown how many hold a record, and too many may; None: none."""
         ends = self._ends or {}
         if sum(end - self._first(part) for part, end in ends.items()) <= self._late.most:
             return None
@@ -213,7 +216,7 @@ class Backlog:
         return next((span for span in spans if span.first < span.end), None)
 
     def count(self, partition: int, offsets: Sequence[int], end: int) -> None:
-        """Take the offsets of a partition's next uncounted records, which are all below `end`."""
+        """Add the offsets of a partition's next uncounted records, which are all below `end`."""
         self._waiting.setdefault(partition, deque()).extend(offsets)
         self._counted[partition] = end
 
@@ -240,12 +243,12 @@ class Backlog:
         return self._firsts.get(partition, 0)
 
     def _skips(self) -> dict[int, int]:
-        """Return how many of the records that wait in each partition a slot begins beyond."""
+        """Return how many of the waiting records of each partition a slot passes over."""
         waiting = {part: len(offsets) for part, offsets in self._waiting.items()}
         return shares(waiting, self._late.begin(0, sum(waiting.values())))
 
 
-# Holds records back until they are due: so long after they came, whatever they hold.
+# Keeps records back until they are due: a fixed time after they came, whatever they hold.
 #
 # A record of slots by count whose label comes later is learnt from `after` seconds after its timestamp,
 # Kafka's own, taken as the largest of its partition so far. Below the first offset of a partition whose
@@ -258,9 +261,9 @@ class Backlog:
 # ends go by timestamps and by when they are looked up, and timestamps are public with slots by count. So
 # are counts. No record's content, and no label, enters them.
 #
-# One record dated ahead by D holds back those behind it in its partition by D at most. No more than
-# `after`, as an end of the log that was known `after` ago is due too: what lay below it was there. Those
-# ends are known since the process started, and to 1/64 of `after`.
+# A record that is dated ahead by D delays the later records of its partition by at most D. The delay is also
+# at most `after`, as records below an end of the log that was known `after` ago are due too: they were in the
+# log by then. Such ends are known only since the process started, and to 1/64 of `after`.
 #
 # A due record has the largest timestamp of its partition since the reading began, and until `after` from
 # there its labels count. A reader who begins anew may know less of it, where records are dated back.
@@ -292,7 +295,7 @@ class DueRecords(Generic[T]):
             self._records.setdefault(part, deque()).append(arrival._replace(timestamp=largest))
 
     def reach(self, firsts: Mapping[int, int], ends: Mapping[int, int], now: float) -> None:
-        """Take the ends of the logs at `now`, and the first offsets whose times are from now - after on."""
+        """Store the ends of the logs at `now`, and the first offsets whose times are from now - after on."""
         if not self._ends or now - self._ends[-1][0] >= self._after / _LOOKS:
             self._ends.append((now, dict(ends)))
         while len(self._ends) > 1 and self._ends[1][0] <= now - self._after:
@@ -304,11 +307,11 @@ class DueRecords(Generic[T]):
 
     @property
     def firsts(self) -> dict[int, int]:
-        """The offset of the first record that is held of each partition, where one is."""
+        """The offset of the first waiting record of each partition that has one."""
         return {part: records[0].offset for part, records in self._records.items() if records}
 
     def due(self) -> Sequence[Arrival[T]]:
-        """Return the due records of one partition that has any, which stay until they are dropped."""
+        """Return the due records of one partition that has any. They stay until `drop`."""
         for part, records in sorted(self._records.items()):
             limit = self.limits.get(part, 0)
             due = [arrival for arrival in records if arrival.offset < limit]

@@ -1,4 +1,4 @@
-"""Puts records into slots, independent of their content.
+"""Assigns records to slots, independent of their content.
 
 `CountSlots` take the next h records by offset from one partition, and `nodes.machine.partition_slots` from
 several. `TimeSlots` are slots by time. The shell adds records as they arrive, and asks `ready`. A slot by
@@ -33,8 +33,8 @@ Place = tuple[int, int]
 class ClosedSlot(NamedTuple, Generic[T]):
     """The records of one slot, where the next slot's begin, and how many were dropped (private counts).
 
-    `places` are the places of the values. `read`: behind the last record that this slot or an earlier one may
-    hold; (): the position. `times`: the timestamps of the values.
+    `places` are the places of the values. `read`: the offsets after the last record that this slot or an
+    earlier one may hold; (): the same as the position. `times`: the timestamps of the values.
     """
 
     round: int
@@ -58,7 +58,7 @@ class Slots(Protocol[T]):
         """Add a record in the order of its partition; `now` in seconds, infinite without a clock."""
 
     def behind(self, now: float) -> bool:
-        """Return whether records must wait outside until a slot is opened, independent of their content."""
+        """Return whether no record may be added until a slot is opened, independent of their content."""
 
     def ready(self, now: float) -> bool:
         """Return whether the open slot is complete; `now` in seconds."""
@@ -89,7 +89,7 @@ class CountSlots(Generic[T]):
         self._round = round
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
-        """Add the next record. Raises ValueError unless it is of partition 0, as one alone is read."""
+        """Add the next record. Raises ValueError unless it is of partition 0, the only one read."""
         if arrival.partition != 0:
             raise ValueError(f"partition {arrival.partition}: these slots accept partition 0 only")
         self._waiting.append(arrival)
@@ -145,7 +145,7 @@ def times(arrivals: list[Arrival[T]]) -> tuple[float, ...]:
 # Slots by time: a record belongs to slot floor((timestamp - start)/period) + 1 only.
 #
 # Each slot holds the first h of its records by (timestamp, partition, offset), so one record more or less
-# changes its own slot alone. The caller has the clock: no record moves it.
+# changes its own slot alone. The caller passes the clock, which no record moves.
 #
 # With a delay a record belongs to the slot of timestamp + delay. The delay is one public number, so this is
 # the same stream with all timestamps moved alike: what holds of slots without a delay holds of it.
@@ -210,7 +210,7 @@ class TimeSlots(Generic[T]):
                 self._overfull += 1
 
     def pass_by(self, partition: int, offset: int) -> None:
-        """Leave out what is no record, at that place."""
+        """Pass over the place, which holds no record."""
         self._next[partition] = max(self._next.get(partition, 0), offset + 1)
 
     def ready(self, now: float) -> bool:
@@ -266,9 +266,9 @@ def _order(arrival: Arrival[T]) -> tuple[float, int, int]:
     return arrival.timestamp, arrival.partition, arrival.offset
 
 
-# Policies of a node that has fallen behind, for waiting records with slots by count.
+# Policies of a node that has fallen behind: which waiting records it passes over, with slots by count.
 #
-# By their number alone: how many wait is public, and what they hold is never looked at.
+# A policy depends on the number of waiting records alone. It is public, and their content is never read.
 
 
 @dataclass(frozen=True, slots=True)

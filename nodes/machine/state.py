@@ -43,7 +43,7 @@ class OpenRound:
         self.given_up: tuple[GivenUp, ...] = ()
         self.deadline_started = False
         self.asked_at_once = False
-        self._counted = {  # the instances to hear, in bytes order: provisioned, trusted, not given up
+        self._counted = {  # the instances to wait for, in bytes order: provisioned, trusted, not given up
             source: instance
             for (source, instance, _), _ in place.row
             if source in edges and not edges[source].distrusts(instance)
@@ -70,7 +70,7 @@ class OpenRound:
         return len(self._releases) < len(self._counted)
 
     def waits_for_few(self) -> bool:
-        """Return whether sources are missing, and at least as many are heard."""
+        """Return whether sources are missing, and at least as many have sent their releases."""
         return self.is_waiting() and 2 * len(self._releases) >= len(self._counted)
 
     def missing(self) -> list[str]:
@@ -114,7 +114,7 @@ class OpenRound:
         return own_weight
 
     def average(self, heard: list[Heard]) -> FloatArray:
-        """Return the equal-weight average of the releases heard (a listener's consensus), shape (d,)."""
+        """Return the equal-weight average of the received releases (a listener's consensus), shape (d,)."""
         return mixed([(source, 1.0 / len(heard), release) for source, _, release in heard])
 
 
@@ -197,7 +197,7 @@ class NodeState:
         self.effects.append(Noticed(notice, source, round))
 
     def halt(self, reason: str) -> None:
-        """End the node's work for good; the last heartbeat tells the last round."""
+        """End the node's work for good; the last heartbeat reports the last round."""
         self.halted = True
         self.effects += (SendHeartbeat(self.heartbeat), Halt(reason))
 

@@ -18,7 +18,7 @@ The map is public: everything else that it depends on is public (consensus, deci
 
 
 class Secret(NamedTuple):
-    """The state that a mechanism keeps from step to step, and that nobody may know.
+    """The state that a mechanism keeps from step to step, which must stay secret.
 
     It is journalled with the release that it went into, and passed to the next step. `draws` (k, ..., d) has
     the newest first; `basis`, public, names the settings that they were made with.

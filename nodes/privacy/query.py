@@ -5,7 +5,7 @@ Guarantees
 Adjacency: one record of the set is replaced; n_l, the number of records, is public. Every query uses every
 record, so T answers compose. As on a mesh (`nodes.privacy.clipping`), all values are integers, in steps of a
 public grid, and one record moves the sum by at most 2K: in L1 for `laplace`, in L2 for `gaussian`. A set is
-read in chunks whose sums are added, in exact integers: how it is cut does not matter.
+read in chunks whose sums are added, in exact integers: how the set is cut into chunks does not matter.
 
 `laplace` (Wu, Farokhi, Smith, Kaafar 2020, theorem 1): noise of scale S >= 2K T kappa/epsilon makes an answer
 epsilon/(T kappa), delta = 0, and T of them epsilon/kappa, as epsilons add up, also where a query depends on

@@ -1,9 +1,10 @@
 """Shared by mechanisms with noise: their settings, and the noisy sum of a slot on a public grid.
 
-Each gradient of a slot is clipped on its own, before the noise. With `features` rows come in place of
-gradients: what a row adds, how much that is at most, and how far a replaced row moves the sum, is theirs.
-Sparse gradients give the same integers as dense ones: a coordinate that is not stored is 0, and so is its
-grid point. The sum is dense, and so is the noise on it: which coordinates were stored does not show.
+Each gradient of a slot is clipped on its own, before the noise. With `features` the mechanism sums rows in
+place of gradients. The features define what a row adds to the sum, its bound, and how far a replaced row
+moves the sum. Sparse gradients give the same integers as dense ones: a coordinate that is not stored is 0,
+and so is its grid point. The sum is dense, and so is the noise on it: the release does not show which
+coordinates were stored.
 """
 
 import math
