@@ -268,7 +268,7 @@ def _order(arrival: Arrival[T]) -> tuple[float, int, int]:
 
 # Policies of a node that has fallen behind: which waiting records it passes over, with slots by count.
 #
-# A policy depends on the number of waiting records alone. It is public, and their content is never read.
+# A policy depends on the number of waiting records alone, which is public. Contents are never read.
 
 
 @dataclass(frozen=True, slots=True)
