@@ -343,9 +343,9 @@ class SparseDola:
 class DynamicMirrorDescent:
     """The step of `still`, in its metric and set, then F.
 
-    `observes`: the coordinates that the loss sees, distinct. `gain`: G, shape (d, m), or one for each of the
-    rows that step side by side. Raises ValueError unless the dimensions fit and Omega is a box, which alone
-    holds each coordinate by itself.
+    `observes`: the coordinates that the loss sees, distinct. `gain`: G, shape (d, m), or one G for each of
+    the rows that step side by side. Raises ValueError unless the dimensions fit and Omega is a box, the only
+    set that bounds each coordinate separately.
     """
 
     rows: ClassVar[None] = None

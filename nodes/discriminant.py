@@ -1,4 +1,4 @@
-"""Decisions from class sums and moments: public maps of the consensus, which need no step and no clip.
+"""Decisions from class sums and moments: public maps of the consensus, without a step or a clip.
 
 Releases are running means of a slot's noisy sums over h, q_{t+1} = z_t + (g_t - z_t)/t, so after t rounds of
 learning they are the mean of all nodes' g_1 ... g_t, as far as mixing has come. They are functions of the

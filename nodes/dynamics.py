@@ -26,8 +26,8 @@ _LARGEST = 1e100
 class Dynamics:
     """F, shape (d, d), as a map of states. ValueError unless F is square and finite.
 
-    Sums run in a fixed order, without BLAS: one state gives the same bits alone or among others.
-    `by_time`: a round is a period of the clock, so F also counts for the rounds that no plan has.
+    Sums run in a fixed order, without BLAS: one state gives the same bits alone or among others. `by_time`: a
+    round is a period of the clock, so F is also applied for unplanned rounds.
     """
 
     matrix: FloatArray
@@ -70,7 +70,7 @@ def _times(matrix: FloatArray, x: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _power(dynamics: Dynamics, times: int) -> FloatArray:
-    """Return F^times by squaring, shape (d, d): skipped rounds may be as many as a day has."""
+    """Return F^times by squaring, shape (d, d), as a whole day of rounds may be skipped."""
     power, square = None, dynamics.matrix
     while times > 1:
         if times % 2:

@@ -90,7 +90,7 @@ class SparseRows:
         return reduced
 
     def totals(self, integers: _Integers) -> _Integers:
-        """Return, in place of each of the integers (stored,), the exact sum of its row."""
+        """Return the exact sum of its row for each of the integers (stored,), same shape."""
         sums = np.zeros(self.shape[0], np.int64)
         np.add.at(sums, self.rows, integers)
         return sums[self.rows]

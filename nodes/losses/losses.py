@@ -260,7 +260,7 @@ class Weighted:
         return weights
 
 
-# Losses of a residual: what a sensor measured of a target against what the decision says it measures.
+# Losses of a residual: a sensor's measurement of a target against the measurement expected at the decision.
 #
 # A residual r counts r^2/2; with `k`, from |r| = k on, k (|r| - k/2) (Huber 1964): then one record's gradient
 # is at most k times the measured quantity's, however wrong the measurement. None of them is convex. The

@@ -87,7 +87,7 @@ def decide(node: NodeState) -> bool:
 
 
 def _moved(node: NodeState, consensus: FloatArray) -> FloatArray:
-    """Move the consensus through the rounds that no plan has: F^(r - follows - 1) z."""
+    """Apply F to the consensus once for each unplanned round before this one: F^(r - follows - 1) z."""
     algorithm, plan = node.learner.algorithm, node.opened.plan
     if algorithm.dynamics is None or not (times := algorithm.dynamics.skipped(plan.round, plan.follows)):
         return consensus

@@ -63,8 +63,8 @@ class PartitionSlots(Generic[T]):
     def __init__(self, size: int, first: Mapping[int, int]) -> None:
         self._size, self._round = size, 0
         self._next = dict(first)  # where the open slot, or the next one, begins
-        self._reached = dict(first)  # up to where it has taken its records
-        self._target = dict(first)  # up to where its present shares go
+        self._reached = dict(first)  # up to where the open slot has taken its records
+        self._target = dict(first)  # the ends of the open slot's current shares
         self._read, self._ends = dict(first), dict(first)
         self._waiting: dict[int, deque[Arrival[T]]] = {part: deque() for part in first}
         self._slot: list[Arrival[T]] = []
@@ -183,7 +183,7 @@ class Backlog:
 
     def __init__(self, late: LatePolicy) -> None:
         self._late = late
-        self._firsts: dict[int, int] = {}  # where the open slot could begin
+        self._firsts: dict[int, int] = {}  # the first offset at which the open slot may begin
         self._ends: Mapping[int, int] | None = None  # as last looked up
         self._waiting: dict[int, deque[int]] = {}  # the offsets of records from there to `_counted`
         self._counted: dict[int, int] = {}
