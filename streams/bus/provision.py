@@ -1,7 +1,8 @@
 """Creates the topics of a mesh file, or checks existing ones. Repeating it is harmless.
 
-Everything is compared before anything is created. A topic that differs is never changed: its owner must. But
-shared topics get the settings without which a record may grow without bound in its readers.
+All topics are compared before any is created. A topic that differs is never changed here; its owner must
+change it. Shared topics are the exception: they get the settings without which a record may inflate without
+bound in its readers.
 """
 
 import logging
@@ -39,7 +40,7 @@ UNKNOWN_TOPIC, EXISTS, REPLICATION = 3, 36, 38
 _AGAIN = 0.2
 """Seconds between two requests to a cluster whose brokers are all fenced."""
 TOGETHER = 500
-"""Topics or rules of a request, 9 records each at most: a controller refuses what makes more than 10,000."""
+"""The most topics or rules in a request. Each makes up to 9 records; a controller refuses above 10,000."""
 READY, READY_EACH = 10_000, 100
 """Milliseconds that new topics may take to be ready: in all, and more for each."""
 ADMINISTRATOR = "an administrator of the broker may"
@@ -105,7 +106,8 @@ class Admin:
     def create(self, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
         """Create the topics with one partition each; return those created. The others exist by now.
 
-        A broker that has just started counts as fenced for a moment: it is asked again, for up to `READY`.
+        A broker that has just started counts as fenced for a moment, so the request is repeated, for up to
+        `READY`.
         """
         created = [spec for batch in batches(list(specs)) for spec in self._created(batch)]
         if created:
@@ -149,7 +151,7 @@ class Admin:
         return AdminError(f"{self.servers}: {subject}: {answer.get('error_message') or kind.__name__}")
 
     def _asked(self, question: Callable[[], T], right: str | None = None) -> T:
-        """Return the answer; `right`: what is missing if the broker does not allow it."""
+        """Return the answer; `right`: the right that is missing if the broker refuses."""
         try:
             return question()
         except KafkaError as error:
@@ -171,15 +173,15 @@ def _is_fenced(answer: dict[str, Any]) -> bool:
 def differences(spec: TopicSpec, topic: TopicDescription, *, partitioned: bool) -> list[str]:
     """Return how an existing topic differs from its spec; more room than specified is no difference.
 
-    For the party's own stream only differences that change the data count: compaction, whose times records
-    have, and partitions unless it may be `partitioned`.
+    For the party's own stream only three differences count, as they change the data: compaction, the type of
+    timestamps, and the number of partitions (unless it may be `partitioned`).
     """
     lines = []
     if topic.partitions != 1 and not (spec.owned and partitioned):
         lines.append(f"has {topic.partitions} partitions: must have one")
     for key, value in spec.configs.items():
         right, words = _RULES[key]
-        if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it
+        if spec.shared and key == "max.message.bytes":  # a larger limit endangers the readers
             right, words = str.__eq__, "{}"
         if (not spec.owned or key in _DECISIVE) and not right(topic.configs[key], value):
             lines.append(f"{key} is {topic.configs[key]}: must be {words.format(value)}")
@@ -208,7 +210,7 @@ _RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {
 # The topics of a mesh file.
 
 Side = Literal["mesh", "data"]
-"""The mesh broker, which its operator provisions, or the data brokers, each of which its party does."""
+"""The mesh broker, which its operator provisions, or the data brokers, which their parties provision."""
 
 
 class Differs(Exception):
@@ -221,9 +223,9 @@ class Differs(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """The result on one broker: topics created (with `dry_run`: that would be), and topics found right.
+    """The result on one broker: the topics created (with `dry_run`: to create), and those that already fit.
 
-    `bounded`: a line for each setting of an existing topic that was changed, or would be.
+    `bounded`: a line for each setting of an existing topic that was changed (with `dry_run`: to change).
     """
 
     label: str
@@ -274,8 +276,8 @@ class _Topics:
 def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None) -> tuple[Provisioned, ...]:
     """Create missing topics on the mesh broker, and on the data brokers of parties whose own part is here.
 
-    `only`: on one side. Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker
-    refuses.
+    `only`: the side to provision; None: both. Raises MeshFileError if a node's brokers are missing, Differs,
+    BusError if a broker refuses.
     """
     labelled_brokers = sides(file, only)
     brokers = {} if only is not None else {name: file.brokers(name) for name in file.on_topics}

@@ -25,13 +25,13 @@ from streams.bus.errors import Cure, bus_error, cure, denied, is_denial
 from streams.bus.logs import SOON, Gap, append_time
 from streams.mesh.settings.brokers import BrokerSettings
 
-# Tells which topics have been silent for so long that a reader looks whether it is deaf there.
+# Finds topics that have been silent for so long that the reader checks whether its client still reads them.
 #
-# A client may wait for ever on a topic that was deleted and made again: it takes the new one for an old
-# leader's, and reports nothing.
+# A client may wait for ever on a topic that was deleted and recreated: it mistakes the new topic's leader for
+# an outdated one, and reports nothing.
 
 LOOK = 5.0
-"""Seconds without a record, or since the last look, after which a topic is looked at."""
+"""Seconds without a record, or since the last check, after which a topic is checked."""
 
 
 class Silent:
@@ -40,7 +40,7 @@ class Silent:
     def __init__(self, topics: Iterable[str], clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since = dict.fromkeys(topics, clock())
-        self._behind: dict[str, int] = {}  # where a topic stood that was not at its end
+        self._behind: dict[str, int] = {}  # positions, of topics not at their end
 
     def heard(self, topic: str) -> None:
         """Record that the client has reported something about the topic."""
@@ -48,17 +48,17 @@ class Silent:
         self._behind.pop(topic, None)
 
     def due(self) -> str | None:
-        """Return the topic to look at now, if any: the one of the longest silence."""
+        """Return the topic to check now, the one of the longest silence; None if no check is due."""
         topic = min(self._since, key=self._since.__getitem__)
         return topic if self._clock() - self._since[topic] >= LOOK else None
 
     def put_off(self) -> None:
-        """Look at nothing for a while, as the broker does not answer."""
+        """Check no topic for a while, as the broker does not answer."""
         self._since = dict.fromkeys(self._since, self._clock())
         self._behind.clear()
 
     def is_deaf(self, topic: str, position: int, end: int) -> bool:
-        """Return whether the reader has stood at `position`, and not at the log's `end`, for two looks."""
+        """Return whether two checks in a row saw the reader at `position`, short of the log's `end`."""
         before = self._behind.get(topic)
         self.heard(topic)
         if position != end:
@@ -69,7 +69,7 @@ class Silent:
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""
 WAIT = 500
-"""Milliseconds that the broker may wait for a record: it answers at once when one comes."""
+"""Milliseconds that the broker may wait for a record. It answers at once when a record comes."""
 MOST = 64
 """Largest number of records taken at once, between two rounds of acknowledgements."""
 ALL = "the mesh broker"
@@ -117,11 +117,11 @@ class KafkaReader(Reader):
 
     @property
     def alive(self) -> bool:
-        """Whether its thread is there. From any thread."""
+        """Whether the reader's thread runs. Call it from any thread."""
         return self._thread.is_alive()
 
     def position(self, topic: str) -> int:
-        """Return the next offset: all records below it were handed on. NOWHERE after a failure."""
+        """Return the next offset; all records below it were handed on. NOWHERE after a failure."""
         return self._positions[topic]
 
     def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
@@ -161,7 +161,7 @@ class KafkaReader(Reader):
         first = self._consumer.poll(POLL)
         if first is not None:
             self._take(first)
-            for message in self._consumer.consume(MOST, 0):  # with a time it would wait for as many
+            for message in self._consumer.consume(MOST, 0):  # with a time-out it would wait for that many
                 if message.topic() not in self._moves:
                     self._take(message)
         elif self._positions and (silent := self._silent.due()):
@@ -212,13 +212,13 @@ class KafkaReader(Reader):
         self._heal(error, topic if bracket else None, None)
 
     def _heal(self, error: KafkaError, topic: str | None, offset: int | None) -> None:
-        """Do what is to be done about an error; `topic` None: it is about all of them."""
+        """React to an error as `cure` says; `topic` None: the error concerns all topics."""
         remedy = cure(error)
         if remedy is Cure.WAIT:
             _report(error, topic)
         elif topic is None or topic not in self._positions:
             self._break(error)
-        elif self._positions[topic] == NOWHERE:  # it has failed, and is told again
+        elif self._positions[topic] == NOWHERE:  # reported before
             return
         elif remedy is Cure.SKIP:
             self._skip(topic, error, offset)
@@ -243,8 +243,8 @@ class KafkaReader(Reader):
             self._moves[topic] = gap.asked
 
     def _leave(self, topic: str, gap: Gap) -> None:
-        """Hand on an unreadable batch as one empty record, which all decoders refuse; go on behind it."""
-        self._gaps.pop(topic, None)  # `move` may have been quicker
+        """Hand on an unreadable batch as one empty record, which all decoders refuse; continue behind it."""
+        self._gaps.pop(topic, None)  # `move` may have removed it
         self._record(topic, gap.first, b"", inf)
         self._advance(topic, gap.asked)
 
@@ -261,13 +261,13 @@ class KafkaReader(Reader):
         return topic not in self._moves
 
     def _look(self, topic: str) -> None:
-        """Look why a position is outside its log, and go on at the log's beginning if that may be."""
+        """Find why a position is outside its log. If the topic is lossy, continue at the log's beginning."""
         first = None
         if topic in self._lossy:
             try:
                 first, _ = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)
             except KafkaException as failed:
-                if cure(failed.args[0]) is Cure.WAIT:  # it is asked again
+                if cure(failed.args[0]) is Cure.WAIT:  # a later call asks again
                     return
         with self._lock:
             error, position = self._outside.pop(topic, None), self._positions[topic]
@@ -284,10 +284,10 @@ class KafkaReader(Reader):
             self._moves[topic] = self._positions[topic] = first
 
     def _listen(self, topic: str) -> None:
-        """Look whether a silent topic has records that the client does not give."""
+        """Check whether a silent topic has records that the client does not return."""
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)
-        except KafkaException:  # of what does not pass the client tells by itself
+        except KafkaException:  # the client itself reports lasting errors
             self._silent.put_off()
             return
         position = self._positions[topic]
@@ -316,7 +316,7 @@ class KafkaReader(Reader):
 
 
 def _report(error: KafkaError, topic: str | None) -> None:
-    """Log an error that passes, unless the client does."""
+    """Log a temporary error, unless the client logs it."""
     harmless = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED  # there is no group, and it reads anyway
     if not harmless and not isinstance(bus_error(error, ""), Unreachable):
         _log(error, topic or "reader")

@@ -1,7 +1,7 @@
 """A schema registry's client: whether it answers, and the schema of an id, with one-line errors.
 
-A registry is away that answers nothing, or as one that is broken: that passes. Its own words are passed on
-nowhere, as it may repeat what it was asked for.
+A registry that does not answer, or answers with a server's error, counts as away, which is temporary. The
+text of its answers is never passed on, as it may repeat the request.
 """
 
 import time
@@ -16,15 +16,15 @@ from streams.mesh.settings.brokers import RegistrySettings
 
 T = TypeVar("T")
 PATIENCE = 1.0
-"""Seconds in which a registry has answered, a look as well as a schema with all that it refers to."""
+"""Seconds in which a registry must have answered: a check, or a schema with all schemas that it refers to."""
 _REFUSED = frozenset({401, 403})
 _PASSING = frozenset({401, 408, 425, 429})
-"""What an id is not to blame for, below 500."""
+"""The statuses below 500 that are not due to the id."""
 _MOST_REFERENCES = 100
 
 
 class Definition(NamedTuple):
-    """A schema as a registry has it: its type, its text, and the texts of those that it refers to, first."""
+    """A schema: its type, its text, and the texts of the schemas it refers to, each behind those it needs."""
 
     kind: str
     text: str
@@ -64,7 +64,7 @@ class SchemaRegistry:
         self._client.close()
 
     def look(self) -> None:
-        """Ask for what depends on no schema. Raises Unreachable while it is away, Denied if it refuses."""
+        """Check the registry by a request that needs no schema. Raises Unreachable, Denied."""
         try:
             _in_time(self._client.get_schema_types)
         except Exception as error:  # noqa: BLE001 # its client's, and those of the client's own client
@@ -91,9 +91,9 @@ class SchemaRegistry:
         return Definition(schema.schema_type or "AVRO", schema.schema_str or "", tuple(references.values()))
 
     def _refer(self, schema: Any, references: dict[tuple[str, int], str], until: float) -> None:
-        """Put the schemas that one refers to into `references`, each behind those that it needs itself.
+        """Put the schemas that this one refers to into `references`, each behind those that it needs itself.
 
-        Raises TimeoutError then, when nobody waits any more.
+        Raises TimeoutError once the caller has stopped waiting.
         """
         for reference in schema.references or ():
             place = reference.subject, reference.version
@@ -115,7 +115,8 @@ class SchemaRegistry:
 def _in_time(ask: Callable[[], T]) -> T:
     """Return what a request returns, or raise what it raises; TimeoutError after `PATIENCE` seconds.
 
-    The client's own time-out is that of each wait for bytes, so one that drips would never be over.
+    The client's own time-out applies to each wait for bytes, so an answer that trickles in would never time
+    out.
     """
     answer = Future[T]()
 
@@ -130,6 +131,6 @@ def _in_time(ask: Callable[[], T]) -> T:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the status of the registry's answer; None if there was none, or it was not understood."""
+    """Return the status of the registry's answer; None if there was no answer, or an unreadable one."""
     status = getattr(error, "http_status_code", None)
     return status if isinstance(status, int) else None

@@ -1,7 +1,7 @@
-"""The only source of rights: what each process reads and writes, and what each user may, and no more.
+"""The only source of rights on brokers: each process's topics, and each user's rules and quota.
 
-`Access` is what a process needs of a broker, topic by topic. `Rule` is a right in Kafka's words. A user has
-the rules of all its processes, and a quota: how much it may ask of a broker.
+`Access` lists the topics and groups that a process needs on a broker. `Rule` is a right in Kafka's words. A
+user has the rules of all its processes, and a quota, which limits its load on a broker.
 """
 
 import math
@@ -74,7 +74,7 @@ class Load(NamedTuple):
     requests: float = 0
 
     def plus(self, other: "Load", times: float = 1) -> "Load":
-        """Return the load together with another, so many times."""
+        """Return the sum of this load and `times` times another."""
         return Load(*(part + times * other_part for part, other_part in zip(self, other, strict=True)))
 
 
@@ -100,7 +100,7 @@ def scheduler_load(mesh: Mesh) -> Load:
 
 
 def auditor_load(mesh: Mesh) -> Load:
-    """Return the load per round of who reads all topics of the mesh."""
+    """Return the load per round of a process that reads all topics of the mesh."""
     size, nodes, topics = sizes(mesh), len(mesh.graph.nodes), len(release_topics(mesh))
     return Load(0, _public(size, nodes) + topics * with_overhead(size.release), PLANS + nodes + topics)
 
@@ -142,7 +142,7 @@ def _public(size: Sizes, nodes: int) -> float:
 
 
 def with_overhead(value: int) -> int:
-    """Return the bytes that a message takes on its way, at most."""
+    """Return the most bytes of a message on the network, overhead included."""
     return value + OVERHEAD
 
 
@@ -157,8 +157,8 @@ class Access:
     """The rights that a process needs on a broker.
 
     `groups`: the consumer groups whose offsets it commits; `configs`: the topics whose settings it reads.
-    `owned`: beginnings of names that belong to the process alone, so that one rule stands for all of them.
-    `transactions`: the beginnings of its transactional ids.
+    `owned`: prefixes of topic names that belong to the process alone, so that one rule covers them all.
+    `transactions`: the prefixes of its transactional ids.
     """
 
     reads: tuple[str, ...]
@@ -175,7 +175,7 @@ class Access:
 
 
 def access_of_all(work: Iterable[Access]) -> Access:
-    """Return the rights of a process that does all this."""
+    """Return the union of these rights."""
     rights = Access((), ())
     for access in work:
         added = (getattr(rights, name) + getattr(access, name) for name in Access.__slots__)
@@ -184,7 +184,7 @@ def access_of_all(work: Iterable[Access]) -> Access:
 
 
 class Rule(NamedTuple):
-    """A right: operations on the resource of a name, or on all whose names begin so. Kafka's words.
+    """A right in Kafka's words: operations on one resource, or on all whose names have a prefix.
 
     Read and Write include Describe; Write on a topic is all that an idempotent producer needs.
     """
@@ -197,7 +197,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user of a broker: `roles` says in words which processes it is. `quota` None: unlimited."""
+    """A user of a broker. `roles`: its processes, in words. `quota` None: unlimited."""
 
     name: str
     roles: tuple[str, ...]
@@ -223,7 +223,7 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
 def node_on_data(topics: DataTopics, run: str | None = None) -> Access:
     """Return a node's rights on its party's own broker, with those of a run on its consumer group.
 
-    A topic that others made may be elsewhere, and it is theirs to let a node read it.
+    The rights on a topic that others created are not included: it may be elsewhere, and its owners give them.
     """
     writes = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
     if topics.source is not None:
@@ -245,7 +245,7 @@ def feeder(topics: DataTopics) -> Access:
 def scorer(topics: ScoreTopics, node: DataTopics, *, transactions: bool = True) -> Access:
     """Return the rights of a process that scores messages with a node's decisions.
 
-    It reads what earlier runs have spent too: the epsilon of a score counts that.
+    The process also reads the spends of earlier runs, as the epsilon of a score includes them.
     """
     reads, writes = (topics.input, node.decisions, node.spends), (topics.output, topics.dead_letters)
     ids = (f"{topics.group}.",) if transactions else ()
@@ -259,7 +259,7 @@ def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
 
 
 def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
-    """Return the rules that allow all this, each resource once."""
+    """Return the rules that give these rights, each resource once."""
     operations: dict[_Place, set[str]] = {}
     for access in work:
         topic_operations = [(topic, "Read") for topic in access.reads]
@@ -304,8 +304,9 @@ def data_users(
 ) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes.
 
-    `sources`: the topics of those that others made, which have no feeder. `scores`: what is scored with the
-    decisions of some. None has a quota: the broker is the party's own.
+    `sources`: by node, the topics of records that others created; these nodes have no feeder. `scores`: by
+    node, the topics that are scored with its decisions. No user has a quota, as the broker is the party's
+    own.
     """
     users, name = list[User](), mesh.settings.name
     for user, user_nodes in _nodes_of(mesh, nodes).items():
@@ -326,9 +327,9 @@ def data_users(
 
 
 def merged(users: Iterable[User]) -> tuple[User, ...]:
-    """Return the users with those of one name made one, as on a broker that is mesh and data broker.
+    """Merge users of one name, as on a broker that is both mesh and data broker.
 
-    Such a user has a quota only if it has one in every part.
+    A merged user has a quota only if each of its parts has one.
     """
     parts: dict[str, list[User]] = {}
     for user in users:
@@ -356,10 +357,11 @@ def _nodes_of(mesh: Mesh, nodes: Iterable[str]) -> dict[str, Sequence[str]]:
 
 # Compares the rights that a broker's users have with those that a mesh file gives them. Pure.
 #
-# A broker serves others too. What is of this mesh: on the mesh broker each rule on a topic of any of its
-# runs, whoever has it, as the mesh file alone gives them; on a party's own broker the rules of its nodes
-# and feeders on their own topics, as other programs of the party use these too. A rule that is wider (`*`,
-# or a shorter beginning of names) is never taken away here: it may be meant for others.
+# A broker may serve other programs too. On the mesh broker each rule on a topic of any run of this mesh
+# belongs to the mesh, whichever user has it, as the mesh file alone gives such rules. On a party's own broker
+# only the rules of the mesh's nodes and feeders on their own topics belong to it, as other programs of the
+# party use these topics too. A wider rule (`*`, or a shorter prefix) is never removed here, as it may be
+# meant for others.
 
 EVERYONE = ("User:*", "User:ANONYMOUS")
 _HARMLESS = {"Describe", "DescribeConfigs", "IdempotentWrite"}
@@ -390,9 +392,9 @@ def grants(principal: str, rules: Iterable[Rule]) -> tuple[Grant, ...]:
 class Scope:
     """What belongs to a mesh on a broker.
 
-    `prefix` begins the names of all topics of its runs, `names` are its nodes' own topics, and `groups`
-    matches their consumer groups. `principals`: users of which all rules are the mesh's: those that score, as
-    messages and scores are on topics of any name.
+    `prefix`: the prefix of the topics of all its runs. `names`: its nodes' own topics. `groups`: a pattern of
+    their consumer groups. `principals`: the users whose rules all belong to the mesh. These are the users
+    that score, as messages and scores are on topics of any name.
     """
 
     prefix: str | None = None
@@ -410,9 +412,9 @@ class Scope:
         shared: bool,
         tls: bool = False,
     ) -> "Scope":
-        """Return that of a data broker of these nodes, which is the mesh broker too where it is `shared`.
+        """Return the scope on these nodes' data broker; `shared`: it is the mesh broker too.
 
-        `sources`: the topics of their records that others made. `tls`: users have certificates.
+        `sources`: the topics of their records that others created. `tls`: users have certificates.
         """
         nodes = tuple(nodes)
         owned_names = {name for node in nodes for name in DataTopics(mesh, node, sources.get(node)).all}
@@ -422,7 +424,7 @@ class Scope:
         return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers)
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
-        """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
+        """Return whether the rule belongs to this mesh; `users`: the mesh's principals."""
         if grant.kind == "topic" and self.prefix is not None and grant.name.startswith(self.prefix):
             # somebody else's topic may begin with the mesh's name too
             return grant.pattern == "prefix" or [*grant.name.split("."), "", ""][2] in RUN_KINDS
@@ -436,7 +438,7 @@ class Scope:
         return grant.kind == "topic" and grant.name in self.names
 
     def reached(self, grant: Grant) -> bool:
-        """Return whether a rule for more than this mesh lets its principal at something of the mesh."""
+        """Return whether a rule for more than this mesh gives its principal access to a part of the mesh."""
         if grant.operation in _HARMLESS:
             return False
         if grant.kind == "cluster":
@@ -474,7 +476,7 @@ class DesiredUsers:
 
 
 def _takes(rule: Grant, grant: Grant) -> bool:
-    """Return whether a rule that denies takes something of what another allows."""
+    """Return whether a DENY rule withdraws a part of what another rule allows."""
     if rule.kind != grant.kind or rule.principal not in {grant.principal, *EVERYONE[:1]}:
         return False
     if rule.operation not in {grant.operation, "All", "Describe"}:  # to read and to write include describe
@@ -491,9 +493,9 @@ def _takes(rule: Grant, grant: Grant) -> bool:
 class GrantGap:
     """The differences between the rights on a broker and those wanted.
 
-    `denied`: DENY rules that keep a user from something that it is to do, whatever else allows it. `wider`:
-    rules for more than this mesh that let its users, or everyone, at something of it; `others`: the same of
-    other users.
+    `denied`: DENY rules that withdraw a right that a user needs, as DENY overrides every other rule. `wider`:
+    wider rules than this mesh needs that give its users, or everyone, access to a part of it. `others`: such
+    rules of other users.
     """
 
     missing: tuple[Grant, ...] = ()

@@ -1,7 +1,8 @@
 """The topics that a mesh file needs on each broker, and their settings. Sizes depend on the mesh alone.
 
-Logs are cut by bytes, never by age, as a mesh may pause for a month. Spends are never cut. Kafka drops whole
-segments, never the active one, so a log holds at least `retention_bytes`, and about two segments more.
+Logs are cut by bytes, never by age, as a mesh may pause for a month. Spends are never cut. Kafka deletes
+whole segments, and never the active one. So a log has at least `retention_bytes`, and up to about two
+segments more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,18 +28,18 @@ LEAST_LIMIT = MIB + OVERHEAD
 KEPT_DATA = 2**30
 """Bytes kept in a data topic that we create: a feeder may run that far ahead of the mesh."""
 PLANS, RELEASES = 4, 2
-"""The copies of a record in its log: several schedulers, sends after a crash."""
+"""The copies of a plan, and of a release, in a log: from several schedulers, and from sends after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     """A topic and its limits in bytes. `owned`: the party's own stream, which may have other limits.
 
-    `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever. `shared`:
-    others write it or read it, so no record may grow in those who read it. A few bytes of a compressed record
-    may be hundreds of MiB: the broker has to inflate it, and to refuse what is then above the limit. `timed`:
-    its records have the broker's time, as nobody else's is the same for all. `dated`: they have their
-    own, which slots by time go by.
+    `kind`: the name of all topics of its kind. `compacted`: it keeps the last record of each key for ever.
+    `shared`: others write or read it, so no record may inflate in its readers. A few bytes of a compressed
+    record may become hundreds of MiB, so the broker has to inflate it, and to refuse what is then above the
+    limit. `timed`: its records have the broker's time, as no other clock is the same for all. `dated`: its
+    records have their own times, which slots by time use.
     """
 
     name: str
@@ -53,7 +54,7 @@ class TopicSpec:
 
     @property
     def largest(self) -> int:
-        """The longest value that it takes, in bytes."""
+        """The longest value that the topic allows, in bytes."""
         return self.max_message_bytes - OVERHEAD
 
     @property
@@ -92,7 +93,7 @@ class TopicSpec:
         return bounds | ({"message.timestamp.type": "LogAppendTime"} if self.timed else {})
 
     def unbounded(self, configs: Mapping[str, str]) -> list[str]:
-        """Return which of these settings an existing topic has looser, a line each."""
+        """Return a line for each of these settings that an existing topic has looser."""
         return [
             f"{key} is {configs[key]}: must be {bound}"
             for key, bound in self.bounds.items()
@@ -126,7 +127,7 @@ def sizes(mesh: Mesh) -> Sizes:
 def shared_spec(
     name: str, kind: str, records: int, kept: int, longest: int, *, timed: bool = False
 ) -> TopicSpec:
-    """Return a topic that keeps `records` of `kept` bytes, and takes none above `longest` and ROOM."""
+    """Return a topic that keeps `records` of `kept` bytes, and allows no message above `longest` and ROOM."""
     max_bytes = longest + ROOM + OVERHEAD
     return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), max_bytes, shared=True, timed=timed)
 
@@ -152,9 +153,9 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
 
 
 def data_specs(mesh: MeshSettings, node: str, source: str | None = None) -> tuple[TopicSpec, ...]:
-    """Return the topics of a party's own broker: all but that of the records if others made it, `source`.
+    """Return the topics of a party's own broker, but not that of the records if others created it (`source`).
 
-    They outlive runs, so a later run may need more room.
+    The topics outlive runs, so a later run may need more room.
     """
     topics, retained_rounds = DataTopics(mesh.name, node, source), 4 * mesh.horizon
     record = LONGEST_LINE + OVERHEAD
@@ -173,7 +174,7 @@ def data_specs(mesh: MeshSettings, node: str, source: str | None = None) -> tupl
 
 
 def spends_spec(topics: DataTopics) -> TopicSpec:
-    """Return the topic of what was spent on the data of a node or an owner."""
+    """Return the topic of the spends on the data of a node or an owner."""
     return TopicSpec(topics.spends, "spends", MIB, compacted=True)
 
 

@@ -1,6 +1,6 @@
-"""Gives a mesh's users their passwords, rules and quotas on its brokers, or says what differs.
+"""Gives a mesh's users their passwords, rules and quotas on its brokers, or reports what differs.
 
-Everything is read and compared before anything is written, and only differences are written.
+All settings are read and compared before any is written, and only differences are written.
 """
 
 import os
@@ -84,7 +84,7 @@ class Passwords:
         path, password = self.path(user), secrets.token_urlsafe(_BYTES)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # for its owner alone, and gone at the end whatever happens
+            # mode 0600, and deleted at the end whatever happens
             with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix=".new.") as half:
                 half.write(f"{password}\n")
                 half.flush()
@@ -106,11 +106,11 @@ K = TypeVar("K", bound=IntEnum)
 
 REFUSED = "these credentials may not read or change users and rights"
 _ANY_NAME = 2
-"""Kafka's code for quotas of users that are named."""
+"""Kafka's code for a quota of any named user."""
 
 
 def _words(kind: type[K]) -> dict[K, str]:
-    """Return Kafka's words for these: `DescribeConfigs`."""
+    """Return Kafka's names of these values, like `DescribeConfigs`."""
     return {member: "".join(part.capitalize() for part in member.name.split("_")) for member in kind}
 
 
@@ -251,9 +251,9 @@ def _key(words: Mapping[K, str], word: str) -> K:
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """The passwords that a broker lacks: of `new` users, and `changed` ones, whose file holds another.
+    """Users whose passwords a broker lacks: `new` users, and `changed` ones, whose file has another password.
 
-    `elsewhere`: users whom the broker knows, and whose passwords are not here.
+    `elsewhere`: users that the broker knows and whose passwords are not here.
     """
 
     new: tuple[User, ...] = ()
@@ -263,7 +263,7 @@ class Logins:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The differences on one broker. `users` are all that are wanted there; `warnings` are for people."""
+    """The differences on one broker. `users`: all that it should have; `warnings`: lines for the operator."""
 
     label: str
     servers: str
@@ -274,7 +274,7 @@ class Changes:
 
     @property
     def different(self) -> bool:
-        """Whether anything is missing or too much."""
+        """Whether a right, password or quota is missing, or a rule is too much."""
         grant_gap, logins = self.gap, self.logins
         lacking = grant_gap.missing or grant_gap.quotas or logins.new or logins.changed
         return bool(lacking or grant_gap.denied or grant_gap.excess or grant_gap.wider)
@@ -282,7 +282,7 @@ class Changes:
 
 @dataclass(slots=True)
 class _Broker:
-    """A cluster, and whom it serves: the mesh, and these nodes' data."""
+    """A cluster, and what it carries: the mesh's topics (`mesh`), and these nodes' data."""
 
     settings: BrokerSettings
     admin: UserAdmin
@@ -308,10 +308,10 @@ def shared_users(file: AnyFile) -> tuple[User, ...]:
 
 
 class UserPlan:
-    """What is to be changed on the brokers: `changes`, read when it is made. A context manager.
+    """The changes to make on the brokers, read when this object is made. A context manager.
 
-    `only`: on one side. `folder`: where passwords are, and are written. Raises MeshFileError, UsageError,
-    BusError if a broker refuses.
+    `only`: the side to change; None: both. `folder`: where passwords are read and written. Raises
+    MeshFileError, UsageError, BusError if a broker refuses.
     """
 
     def __init__(self, file: AnyFile, folder: Path | None, only: Side | None = None) -> None:
@@ -332,14 +332,14 @@ class UserPlan:
         self._closing.close()
 
     def check_folder(self) -> None:
-        """Raise UsageError if new passwords have no place."""
+        """Raise UsageError if there are new passwords and no folder to write them to."""
         names = [user.name for broker_changes in self.changes for user in broker_changes.logins.new]
         if names and self._passwords is None:
             words = f"must be the folder for the passwords of {', '.join(names)}"
             raise UsageError(f"--output: missing: {words}")
 
     def write(self, *, prune: bool = False) -> None:
-        """Make the changes. `prune`: take away the rules that the mesh file does not give."""
+        """Make the changes. `prune`: also remove the rules that the mesh file does not give."""
         self.check_folder()
         for broker, broker_changes in zip(self._brokers, self.changes, strict=True):
             if self._passwords is not None:
@@ -351,7 +351,7 @@ class UserPlan:
 
 
 def _check_apart(brokers: list[tuple[str, DesiredUsers]]) -> None:
-    """Raise UsageError if a user of several brokers would have one password: each must have its own."""
+    """Raise UsageError if a user would have the same password on several brokers."""
     first: dict[str, str] = {}
     for broker, desired in brokers:
         for user in desired.logins():

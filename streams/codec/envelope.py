@@ -1,4 +1,4 @@
-"""What every message has: version, kind, ids; its signature; and the letter about one that is refused."""
+"""The parts of every message: version, kind, ids and signature; and the dead letter of a refused message."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ LONGEST_ID = 255
 LAST_ROUND = 2**63 - 1
 """The last round: rounds fit the journal's signed 64-bit integers."""
 LARGEST = sys.float_info.max
-"""The bound of a vector that has no other: its norm is finite."""
+"""The bound of a vector that has no other bound, so that its norm is finite."""
 
 
 class Kind(IntEnum):
@@ -85,7 +85,7 @@ def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any
 
 
 def check_version(data: bytes) -> None:
-    """Raise Refused unless it begins as a message of this version."""
+    """Raise Refused unless the bytes begin as a message of this version."""
     if not data:
         raise Refused(Reason.UNREADABLE, "an empty record, or one that no client can read")
     if data[0] != VERSION:
@@ -158,7 +158,7 @@ OVERHEAD = 3 + LONGEST_ID + SIGNATURE
 
 @dataclass(frozen=True)
 class Envelope:
-    """Puts messages on the bus, and takes them from it, as they are: signatures are off."""
+    """Passes messages to and from the bus unchanged, as signatures are off."""
 
     @property
     def signs(self) -> bool:
@@ -166,7 +166,7 @@ class Envelope:
         return False
 
     def sealed(self, message: bytes) -> bytes:
-        """Return what is sent for a message."""
+        """Return the bytes to send for a message."""
         return message
 
     def of_node(self, value: bytes, node: str) -> bytes:  # noqa: ARG002 # for those that are signed
@@ -178,7 +178,7 @@ class Envelope:
         return value
 
     def unverified(self, value: bytes) -> bytes:
-        """Return the message, whoever has sent it; what is too short for one as it is."""
+        """Return the message, whoever has sent it; bytes that are too short for a message unchanged."""
         return value
 
 
@@ -187,10 +187,10 @@ PLAIN = Envelope()
 
 @dataclass(frozen=True)
 class SignedEnvelope(Envelope):
-    """Signs messages, and takes those alone that are rightly signed.
+    """Signs messages, and accepts only messages with a right signature.
 
-    `nodes`, `schedulers`: their public keys (32 bytes) by name. `signer`: the own name, and what signs; None:
-    it only reads. A signature that was right once is remembered with all that it was made of, so a message is
+    `nodes`, `schedulers`: their public keys (32 bytes) by name. `signer`: the own name, and the function that
+    signs; None: the envelope only reads. A right signature is cached with all that it covers, so a message is
     verified once for all readers in a process.
 
     version u8, kind u8, signer (u8 length, ASCII), signature 64, the message. The signature is Ed25519
@@ -215,7 +215,7 @@ class SignedEnvelope(Envelope):
         return True
 
     def signing(self, name: str, sign: Callable[[bytes], bytes]) -> "SignedEnvelope":
-        """Return an envelope that also signs, as `name`; `sign` returns the 64 bytes for what is signed."""
+        """Return an envelope that also signs, as `name`; `sign` returns a signature (64 bytes)."""
         return replace(self, signer=(name, sign))
 
     def sealed(self, message: bytes) -> bytes:
@@ -240,7 +240,7 @@ class SignedEnvelope(Envelope):
         return self._verified(key, signer, signature, message)
 
     def unverified(self, value: bytes) -> bytes:
-        """Return the message, whoever has signed it; what is too short for one as it is."""
+        """Return the message, whoever has signed it; bytes that are too short for a message unchanged."""
         try:
             return _parts(value)[2]
         except Refused:
@@ -284,7 +284,7 @@ def _public(key: bytes) -> "Ed25519PublicKey":
     return Ed25519PublicKey.from_public_bytes(key)
 
 
-@lru_cache(maxsize=256)  # readers in one process share the check: of all that it depends on
+@lru_cache(maxsize=256)  # readers in one process share the check, keyed by all that it depends on
 def _check(key: bytes, signature: bytes, signed: bytes) -> bool:
     """Return True. Raises ValueError for a wrong signature."""
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 # where signatures are on

@@ -20,7 +20,7 @@ from topology.plans import MOST_TOLD, Heartbeat
 
 HEADER = Struct("<BBB16s16s16sQQQ")
 JOIN, LEAVE, HELLO, ACCUSES = 1, 2, 4, 8
-LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)  # names in a mesh file are shorter, and leave room to accuse
+LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)  # names in a mesh file are shorter, so accusations fit
 INSTANCE = 16
 """Bytes of an instance."""
 
@@ -46,7 +46,7 @@ def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
 
 
 def accuses(data: bytes) -> bool:
-    """Return whether the bytes may be a heartbeat that accuses somebody: worth decoding."""
+    """Return whether the bytes may be a heartbeat with accusations, so that a reader should decode it."""
     return len(data) > HEADER.size and bool(data[2] & ACCUSES)
 
 
@@ -80,7 +80,7 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
 
 
 def _accused(data: bytes, start: int) -> tuple[str, ...]:
-    """Return the instances from `start` on: all whole ones, of which there must be one, and not too many."""
+    """Return all whole instances from `start` on. Raises Refused if there are none, or too many."""
     instances = [data[at : at + INSTANCE].hex() for at in range(start, len(data) - INSTANCE + 1, INSTANCE)]
     if not 1 <= len(instances) <= MOST_TOLD:
         raise Refused(Reason.LENGTH, f"{len(instances)} accused instances, from 1 to {MOST_TOLD} are allowed")

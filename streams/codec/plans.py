@@ -56,7 +56,7 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=16)  # most plans have the names of the one before
+@lru_cache(maxsize=16)  # most plans have the names of the plan before
 def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
     """Return the table, the members' part, and the places of the named nodes."""
     names = sorted({member.name for member in members}.union(named))
@@ -106,7 +106,7 @@ def _names(table: bytes) -> tuple[str, ...]:
     return tuple(table.decode("ascii").split(","))
 
 
-@lru_cache(maxsize=16)  # most plans have the members of the one before
+@lru_cache(maxsize=16)  # most plans have the members of the plan before
 def _members(names: tuple[str, ...], part: bytes) -> tuple[Member, ...]:
     size = len(part) // 21
     places, digits, full = (
@@ -161,7 +161,7 @@ def encode_plans(last: Plan | None, plans: tuple[Plan, ...], digest: bytes) -> I
 
     version u8, kind u8, digest 16, mark of the plan that the first one continues 16 (zeros: it is the
     run's first), plans K u32. Then K times: its bytes u32, the plan. At most 256 KiB, unless it holds one
-    plan alone. A record is taken whole or not at all. A mark is the first half of the SHA-256 of: round
+    plan alone. A record is accepted whole or not at all. A mark is the first half of the SHA-256 of: round
     u64, follows u64, members N u32, edges E u32, named M u32, generation u32; the run, the members'
     names, their instances (hexadecimal) and the named names, joined by commas; full u8 (N,), source u32
     (E,), target u32 (E,), weight float64 (E,), count u64 (M,).
@@ -187,9 +187,9 @@ def _record(mark: bytes, parts: list[bytes], digest: bytes) -> bytes:
 def decode_plans(
     data: bytes, run: str, digest: bytes, clock: SlotClock | None = None, appended: float = inf
 ) -> PlanRecord:
-    """Return the record in `data`. Raises Refused unless all of it is of this run.
+    """Return the record in `data`. Raises Refused unless all its plans are of this run.
 
-    `clock`: that of slots by time; refuses a record that was `appended` (Stored) ahead of it.
+    `clock`: the clock of slots by time. A record that was `appended` (Stored) ahead of it is refused.
     """
     message_digest, mark, count = unpacked(
         data, RECORD_HEADER, Kind.PLANS, RECORD_HEADER.size + SIZE.size + LONGEST

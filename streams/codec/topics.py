@@ -1,8 +1,8 @@
 """The names of all topics, and of the consumer groups.
 
-Topics of a run begin with `<mesh>.<run>.`, and those of a party's own broker with their kind. No mesh may be
-called like a kind, so they never clash on a shared broker, and no right on the beginning `<mesh>.<run>.`
-covers anybody's records.
+Names of a run's topics begin with `<mesh>.<run>.`, those on a party's own broker with their kind. No mesh may
+have the name of a kind. So the names never clash on a shared broker, and no right on the prefix
+`<mesh>.<run>.` covers any party's records.
 """
 
 import re
@@ -18,13 +18,13 @@ LONGEST_TOPIC = 249
 DATA_KINDS = ("data", "data-deadletter", "predictions", "decisions", "spends")
 """The kinds of topics on a party's own broker: their names' first parts."""
 SCORE = "score"
-"""The first part of the groups that score: a mesh of that name would have groups like them."""
+"""The first part of the names of groups that score. A mesh of that name would have groups of equal names."""
 RUN_KINDS = ("topology", "scheduler", "progress", "edge", "outbox", "deadletter", "query", "response")
 """The kinds of topics of a run: their names' third parts."""
 
 
 Layout = Literal["edges", "outbox"]
-"""Where releases are: in a topic an edge, or in one a node, its outbox, which its neighbours read."""
+"""Where releases are: a topic for each edge, or one for each node, its outbox, which its neighbours read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class MeshTopics:
         return self._name("progress", node)
 
     def edge(self, source: str, target: str) -> str:
-        """Return the topic of the releases that `target` hears from `source`."""
+        """Return the topic of the releases that `source` sends to `target`."""
         if self.layout == "outbox":
             return self.outbox(source)
         return self._name("edge", source, target)
@@ -80,9 +80,9 @@ class MeshTopics:
 
 
 def edges_of(topics: MeshTopics, source: str) -> str | None:
-    """Return the beginning of the topics of all releases of `source`, and of no other topic.
+    """Return the prefix of the topics of all releases of `source`, and of no other topic.
 
-    None: they are in one topic.
+    None: its releases are in one topic.
     """
     if topics.layout == "outbox":
         return None
@@ -90,7 +90,7 @@ def edges_of(topics: MeshTopics, source: str) -> str | None:
 
 
 def all_of(topics: MeshTopics) -> str:
-    """Return the beginning of all topics of the run, and of no other topic."""
+    """Return the prefix of all topics of the run, and of no other topic."""
     return _joined(topics.mesh, topics.run) + "."
 
 
@@ -101,7 +101,7 @@ class DataTopics:
     mesh: str
     node: str
     source: str | None = None
-    """The topic of its records, if others made it."""
+    """The topic of the node's records, if others created it."""
 
     def __post_init__(self) -> None:
         if self.mesh in DATA_KINDS:
@@ -115,7 +115,7 @@ class DataTopics:
 
     @property
     def dead_letters(self) -> str:
-        """Records that could not be fed or read, or are stored broken: private."""
+        """Records that could not be fed or read, or are stored damaged: private."""
         return _joined("data-deadletter", self.mesh, self.node)
 
     @property
@@ -124,7 +124,7 @@ class DataTopics:
         return _joined("predictions", self.mesh, self.node)
 
     def group(self, run: str) -> str:
-        """Return the consumer group, by whose offsets the party's tools see how far the run has read."""
+        """Return the consumer group. Its offsets show the party's tools how far the run has read."""
         return _joined(self.mesh, run, self.node)
 
     @property
@@ -139,7 +139,7 @@ class DataTopics:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All of them but one that others made."""
+        """All of these topics, without the topic that others created."""
         records = (self.records,) if self.source is None else ()
         return *records, self.dead_letters, self.predictions, self.decisions, self.spends
 
@@ -160,12 +160,12 @@ class ScoreTopics:
 
     @property
     def group(self) -> str:
-        """Return the consumer group. Transactional ids are in it: they begin with it and a dot."""
+        """Return the consumer group. Transactional ids begin with its name and a dot."""
         return f"{SCORE}.{self.mesh}.{self.node}.{self.input}"
 
 
 def score_letters(output: str) -> str:
-    """Return the topic of the messages that could not be scored into another."""
+    """Return the topic of the messages that could not be scored; `output` is the topic of the scores."""
     return f"{output}.deadletter"
 
 

@@ -1,4 +1,4 @@
-"""Numbered vectors of one sender in bytes: the form of releases, and of what other kinds of mesh send.
+"""Numbered vectors of one sender in bytes: the form of releases, and of the vectors of other kinds of mesh.
 
 version u8, kind u8, flags u8, digest 16, instance 16, number u64, run and source (u8 length, ASCII), values
 float64 (d,).
@@ -74,7 +74,7 @@ def packed(
 
 
 def opened(data: bytes, kind: Kind, allowed: int, expected: Expected) -> tuple[int, str, int, FloatArray]:
-    """Return (flags, instance, number, values (d,)); `allowed`: the flags there are. Raises Refused."""
+    """Return (flags, instance, number, values (d,)); `allowed`: the flags that may be set. Raises Refused."""
     flags, digest, instance, number = unpacked(data, HEADER, kind, expected.longest)
     if not data.startswith(expected.ids, HEADER.size):
         checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))

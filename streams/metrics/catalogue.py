@@ -1,7 +1,7 @@
 """The catalogue of metrics: one line makes a metric. Each name begins with `mirrormesh_`.
 
 `SharedMetric`: functions of releases, plans, settings and peers' messages; anyone may see them.
-`PrivateMetric`: everything that depends on data, for its owner. Each registry takes one of these types.
+`PrivateMetric`: all metrics that depend on data, for its owner. Each registry accepts one of these types.
 """
 
 from dataclasses import dataclass

@@ -20,14 +20,15 @@ STARTING = "starting: the process waits for what it needs"
 
 
 class NotServed(Exception):
-    """The metrics cannot be served there."""
+    """The metrics cannot be served at this address."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Answers each connection in a thread, `MOST` at a time: one more ends the oldest.
+    """Answers each connection in a thread, `MOST` at a time; one more connection ends the oldest.
 
-    Whoever may connect could otherwise take a thread, and its memory, for each of any number of connections.
-    It is the oldest that ends, as a probe is answered at once: nobody can keep it out by holding connections.
+    Without this limit a client could occupy a thread, and its memory, for each of any number of connections.
+    The oldest connection ends, as a probe is answered at once: so no client can keep probes out by open
+    connections.
     """
 
     daemon_threads = True
@@ -40,7 +41,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 # as the base calls it
         """Reserve a thread for the connection; return whether one was free."""
         if not self._free.acquire(blocking=False):
-            with self._lock, suppress(OSError, IndexError):  # it may be over by now
+            with self._lock, suppress(OSError, IndexError):  # it may have ended
                 self._connections[0].shutdown(socket.SHUT_RDWR)  # its thread reads the end, and frees itself
             if not self._free.acquire(timeout=1.0):
                 return False
@@ -68,7 +69,7 @@ class _Handler(WSGIRequestHandler):
 class Endpoint:
     """Serves until it is closed. Raises NotServed if the port is taken, or the address is not this machine's.
 
-    Until `show` it is alive and not ready. Readiness does not depend on data; nor does being alive.
+    Until `show` is called, the process counts as alive and not ready. Neither depends on data.
     """
 
     def __init__(self, address: str, port: int) -> None:
@@ -97,8 +98,8 @@ class Endpoint:
     ) -> None:
         """Show a registry. The functions return a reason, or None.
 
-        `missing`: what the process still waits for; `stalled`: which part of it stands still; `noted`: what
-        /readyz says beside, ready or not.
+        `missing`: what the process still waits for. `stalled`: which part of it makes no progress. `noted`: a
+        note that /readyz adds, ready or not.
         """
         self._collected, self._missing, self._stalled = registry.collected, missing, stalled
         self._noted = noted
@@ -134,5 +135,5 @@ class Endpoint:
 
 
 def _probed(well: str, reason: str | None) -> tuple[str, str]:
-    """Return the status and text of a probe: all is well, or a reason why not."""
+    """Return the status and text of a probe; `reason` None: the probe succeeds."""
     return ("200 OK", well) if reason is None else ("503 Service Unavailable", reason)

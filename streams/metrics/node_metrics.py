@@ -1,6 +1,6 @@
 """The metrics of a node's process: puts reports of its machine and shell into two registries.
 
-A linter contract keeps this module from opening private values: it shows none of them itself.
+A linter contract keeps this module from opening private values, so it shows none of them itself.
 """
 
 import math
@@ -47,15 +47,15 @@ class NodeMetrics:
     journal_bytes : callable
         The size of the journal.
     registry : callable or None
-        Whether the schema registry answered the last look; None: there is none.
+        Whether the schema registry answered the last check; None: there is no registry.
     truth : bool
         Whether records hold the right decision.
     ends : (float, float)
-        When the first certificate for the mesh broker ends, and the first for the data broker.
+        When the first certificate for the mesh broker expires, and the first for the data broker.
     generation : int
-        That of the mesh file.
+        The mesh file's generation.
     clock, steady : callable
-        The clock of shared metrics, in seconds since 1970, and that of private ones.
+        The clock of shared metrics, in seconds since 1970, and the clock of private ones.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class NodeMetrics:
                 self._shared.noticed(report)
 
     def catch_up(self) -> None:
-        """Do the work that reports have put off. Call it now and then, in the machine's turn."""
+        """Compute the reports that were put off. Call it regularly, in the machine's turn."""
         self._private.catch_up()
 
     def missing(self) -> str | None:
@@ -143,8 +143,8 @@ class NodeMetrics:
 
 # Measures a node's rounds: waits for neighbours, records and the next plan, and the step itself.
 #
-# Shared metrics show only the waits for neighbours and plans, never those for the node's own slot, and
-# moments only as fine as `GRAIN`: with a finer clock, the time of a step would reveal something of its
+# Shared metrics show only the waits for neighbours and plans, never those for the node's own slot. They show
+# moments only as fine as `GRAIN`, because with a finer clock the time of a step would reveal something of its
 # records.
 
 GRAIN = 10
@@ -163,7 +163,7 @@ def told_between(first: float, last: float) -> float:
 
 
 class Timing:
-    """Records each moment in the machine's turn. Waiting for records reveals something of them.
+    """Records the moments of a round, in the machine's turn. Waits for records reveal something of them.
 
     `clock` gives the moments of all shared metrics, in seconds since 1970: two clocks would together show a
     moment more finely. `steady` is the clock of private metrics.
@@ -202,13 +202,13 @@ class Timing:
         self._closed = self._steady()
 
     def planned(self, round: int) -> None:
-        """Note that plans up to that round are there, those of the start included."""
+        """Note that plans up to this round are known, those read at the start included."""
         if round > self._planned:
             self._planned = round
             self._plans.append((round, self._began_at))
 
     def decided(self) -> None:
-        """Note that the round's releases are there."""
+        """Note that the round's releases have arrived."""
         self._decided, self._decided_at = self._steady(), self._clock()
         if self._learnt is not None:
             self._latency.observe(self._decided - self._learnt)

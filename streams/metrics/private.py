@@ -30,10 +30,10 @@ from streams.records.faults import NotARecord
 class DataCounts:
     """Counts since the process started.
 
-    `lost`: records that had left the log before they were read, at most: the broker tells their offsets
-    alone, and offsets may have no record. `skipped`: those that a late policy has passed over. `tombstones`
-    and `left_out`: messages that are no record, which are not malformed. `unlabelled`: of slots by time that
-    closed empty, as labels that come later could not be read.
+    `lost`: an upper bound on the records that left the log before they were read. The broker reports their
+    offsets alone, and an offset may have no record. `skipped`: records that a late policy skipped.
+    `tombstones` and `left_out`: messages that are no record; they do not count as malformed. `unlabelled`:
+    records of slots by time that closed empty because later labels could not be read.
     """
 
     records: int = 0
@@ -68,8 +68,8 @@ class DataCounts:
 class LabelCounts:
     """Counts of labels that come later, since the process started.
 
-    `came`: those that can be read, and those that take others back. `late` came after a record of theirs was
-    learnt from. `unmatched` came since then, and ended by their age without a record.
+    `came`: the readable labels, those that take others back included. `late`: labels that came after a record
+    of theirs was learnt from. `unmatched`: labels that came since the start and expired without a record.
     """
 
     came: int = 0
@@ -82,7 +82,7 @@ FEW = 8
 """The largest dimension of a decision that is shown: each coordinate is a series."""
 
 MINUTE = 60.0
-"""Seconds of rounds whose tracking errors the quantiles are of."""
+"""Seconds over which quantiles of tracking errors are computed."""
 
 MOST_ERRORS = 1 << 14
 """The largest number of tracking errors kept for them."""
@@ -94,8 +94,9 @@ MOST = 32
 class PrivateFigures:
     """The private figures of one node. `lag` and `counts` are called at each scrape.
 
-    A report arrives between a round's journal commit and its release, and its loss and regret take time that
-    depends on records, so they are computed later, many at once. `truth`: whether records hold the right
+    A report arrives between a round's journal commit and its release. The computation of its loss and regret
+    takes time that depends on records. So it is done later, for many reports at once. `truth`: whether
+    records hold the right
     decision.
     """
 
@@ -208,7 +209,7 @@ class PrivateFigures:
         """Return a quantile of the last minute's tracking errors."""
         since = self._steady() - MINUTE
         errors = [error for moment, error in list(self._errors) if moment >= since]
-        with np.errstate(all="ignore"):  # what records call the target may be anywhere
+        with np.errstate(all="ignore"):  # records may give any position as the target's
             return float(np.quantile(errors, share)) if errors else None
 
     def _mean_loss(self, decision: Decision, observations: Observations) -> float:
@@ -230,7 +231,7 @@ class PrivateFigures:
 
 
 def show_labels(registry: PrivateRegistry, counts: Callable[[], Private[LabelCounts]]) -> None:
-    """Show what came of labels that come later; `counts` is called at each scrape."""
+    """Show the counts of labels that come later; `counts` is called at each scrape."""
     for fate in ("came", "unreadable", "late", "unmatched"):
         registry.total(PrivateMetric.LABELS, partial(_fated, counts, fate), fate)
 

@@ -28,7 +28,7 @@ _LIMITS = (*map(str, SECONDS), "+Inf")
 
 
 class Counter:
-    """A total; one thread adds to it: `counter.total += 1`."""
+    """A total. Only one thread may add to it, by `counter.total += 1`."""
 
     __slots__ = ("total",)
 
@@ -123,7 +123,7 @@ M = TypeVar("M", SharedMetric, PrivateMetric)
 
 
 class _Registry(Generic[M]):
-    """Makes metrics of one type, with the same labels on all. Raises TypeError for one of another type."""
+    """Makes metrics of one type, with the same labels on all. Raises TypeError for metrics of other types."""
 
     _takes: ClassVar[type]
 
@@ -139,7 +139,7 @@ class _Registry(Generic[M]):
         return counter
 
     def total(self, metric: M, value: Callable[[], float], *values: str) -> None:
-        """Show a counter that is kept elsewhere, read at each scrape like a gauge."""
+        """Show a counter that another object stores; it is read at each scrape, like a gauge."""
         self._numbers(self._checked(metric, "counter")).add(values, value)
 
     def gauge(self, metric: M, value: Callable[[], float | None], *values: str) -> None:
@@ -204,13 +204,13 @@ class ProcessFigures:
         self._refused[reason].total += 1
 
 
-# One registry of those of several nodes: each series has its node's label.
+# Merges the registries of several nodes into one, where each series has its node's label.
 
 R = TypeVar("R", SharedRegistry, PrivateRegistry)
 
 
 class _Union(Collector):
-    """Collects the metrics of all, those of one name as one."""
+    """Collects the metrics of all registries; metrics of one name become one."""
 
     def __init__(self, registries: Iterable[SharedRegistry | PrivateRegistry]) -> None:
         self._collected = [registry.collected for registry in registries]
@@ -220,7 +220,7 @@ class _Union(Collector):
         return []
 
     def collect(self) -> list[Shown]:
-        """Return each metric with the samples of all."""
+        """Return each metric with the samples of all registries."""
         families: dict[str, Shown] = {}
         for collected in self._collected:
             for family in collected.collect():
@@ -231,7 +231,7 @@ class _Union(Collector):
 
 
 def merge_registries(registries: Sequence[R]) -> R:
-    """Return a registry that shows all of these, which keep their types: private ones stay private."""
+    """Return a registry that shows all of these. It has their type, so private ones stay private."""
     if len(registries) == 1:
         return registries[0]
     union = type(registries[0])()

@@ -22,8 +22,8 @@ _REASONS = {reason: reason.value for reason in Reason} | {
 class SchedulerMetrics:
     """One scheduler's metrics, to be served from `shared`.
 
-    `nodes`: those of the mesh file. `clock` gives the moments of heartbeats, in seconds since 1970.
-    `ends`: when the first certificate for the broker does. `generation`: that of the mesh file.
+    `nodes`: the mesh file's nodes. `clock` gives the moments of heartbeats, in seconds since 1970. `ends`:
+    when the first certificate for the broker expires. `generation`: the mesh file's.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SchedulerMetrics:
         self.shared.gauge(SharedMetric.NODES, lambda: len(self._nodes))
 
     def missing(self) -> str | None:
-        """Return what it waits for before it can plan, or None."""
+        """Return what the scheduler waits for before it can plan, or None."""
         if not self._connected():
             return NO_BROKER
         return None if self._plan else "no round is planned yet: too few nodes were heard"
@@ -86,7 +86,7 @@ class SchedulerMetrics:
         self._process.refused(_REASONS[reason])
 
     def left_out(self, left: LeftOut) -> None:
-        """Count a member that is planned without, as it has held the others, and log it."""
+        """Count and log a member that plans leave out because it delayed the others."""
         self._nodes[left.name].left_out.total += 1
         text = "%s has held the others for %.1f s: it is planned without for %.1f s, and may join again then"
         LOGGER.warning(text, left.name, left.held, left.seconds)
@@ -99,7 +99,7 @@ class SchedulerMetrics:
 
 
 class _Node:
-    """What the heartbeats of one node have told. One that has left in order is not missed: NaN, no alert."""
+    """The content of one node's heartbeats. A node that left in order gives NaN, so it raises no alert."""
 
     def __init__(self, registry: SharedRegistry, name: str, last: Callable[[], Plan | None]) -> None:
         self._last = last

@@ -1,11 +1,11 @@
-"""Keeps the choice and order of a run's records in its state folder, from the run's beginning.
+"""Stores the choice and order of a run's records in its state folder, from the run's beginning.
 
 A journal's position counts records in their order; in another order some would be learnt from twice. Only
-settings and the sizes of files are kept, as a hash of records would reveal something of them without noise.
-So a shorter file is noticed; that its content stays the same is the owner's task.
+settings and the sizes of files are stored, as a hash of records would reveal something of them without noise.
+So a shorter file is detected, but the owner must ensure that the content stays the same.
 
-The line of each node as the run began is kept too: who deletes a journal and its `.spends` gets no budget
-back, as this says that the run was begun, at which price and on which data.
+The line with which each node began the run is stored too. Deleting a journal and its `.spends` therefore
+gives no budget back: this line still shows that the run began, at which price and on which data.
 """
 
 import json
@@ -29,10 +29,10 @@ _AGAIN = "some records would be learnt from twice"
 
 
 def check_order(state: Path, file: MeshFile, seed: int, *, learnt: bool) -> None:
-    """Compare the choice and order of the records of the file's run with what was kept when it began.
+    """Compare the choice and order of the records of the file's run with those stored when it began.
 
-    `learnt`: whether the run has learnt from any record. Raises MeshFileError or UsageError if it would go on
-    with other records or order.
+    `learnt`: whether the run has learnt from any record. Raises MeshFileError or UsageError if the run would
+    continue with other records or in another order.
     """
     first_order = _kept(state).get(_key(file))
     if first_order is None and _has_journal(state, file):
@@ -42,9 +42,9 @@ def check_order(state: Path, file: MeshFile, seed: int, *, learnt: bool) -> None
 
 
 def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, str]) -> None:
-    """Keep the choice and order of the records of the file's run, and the lines with which its nodes begin.
+    """Store the choice and order of the records of the file's run, and the lines with which its nodes begin.
 
-    Raises UsageError if what was kept is broken.
+    Raises UsageError if the stored file is damaged.
     """
     runs, now = _kept(state), _now(file, seed)
     kept_order = runs.get(_key(file), {"nodes": {}, "lines": {}})
@@ -56,7 +56,7 @@ def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, str])
 
 
 def begun_lines(state: Path, node: str) -> tuple[str, ...]:
-    """Return the lines of a node with which runs in the folder began. Raises JournalError if it is broken."""
+    """Return the lines with which a node's runs in the folder began. Raises JournalError."""
     try:
         runs = _kept(state)
     except UsageError as error:
@@ -66,7 +66,7 @@ def begun_lines(state: Path, node: str) -> tuple[str, ...]:
 
 
 def begun_nodes(state: Path) -> set[str]:
-    """Return the nodes with which runs in the folder began; none if what was kept is broken."""
+    """Return the nodes with which runs in the folder began; none if the stored file is damaged."""
     try:
         return {name for run in _kept(state).values() for name in run["lines"]}
     except UsageError:
@@ -155,7 +155,7 @@ def _shown(value: object) -> str:
 
 
 def _kept(state: Path) -> dict[str, Any]:
-    """Return what was kept of all runs in the folder. Raises UsageError if it is broken."""
+    """Return the stored entries of all runs in the folder. Raises UsageError for a damaged file."""
     path = StateFolder(state).order
     try:
         status = path.stat()

@@ -36,26 +36,26 @@ class StateFolder:
         return self.path / f"{node}.journal"
 
     def journals(self, node: str) -> Iterator[Path]:
-        """Yield the node's existing journals: those put aside, then that of the current run."""
+        """Yield the node's existing journals: those put aside, then the journal of the current run."""
         yield from sorted(self.path.glob(f"{node}.*.journal"))
         if self.journal(node).exists():
             yield self.journal(node)
 
     def all_journals(self) -> dict[str, list[Path]]:
-        """Return the journals of all nodes and owners, of each as `journals` yields them: one look at all."""
+        """Return each node's and owner's journals, in the order of `journals`. It lists the folder once."""
         by_node: dict[str, list[Path]] = defaultdict(list)
         for path in sorted(self.path.glob("*.journal"), key=lambda path: (path.name.count(".") == 1, path)):
             by_node[path.name.partition(".")[0]].append(path)
         return by_node
 
     def place_aside(self, node: str, run: str) -> Path:
-        """Return the path to which to move an earlier run's journal: no file is there yet."""
+        """Return a path, free so far, to which to move an earlier run's journal."""
         numbers = chain([""], map(".{}".format, count(2)))
         names = (self.path / f"{node}.{run}{number}.journal" for number in numbers)
         return next(path for path in names if not path.exists())
 
     def spends(self, node: str) -> Path:
-        """Return the file with the spend of each life of the node, and with what was fed to it."""
+        """Return the file with the spend of each life of the node, and with the data that were fed to it."""
         return self.path / f"{node}.spends"
 
     def leaving(self, node: str) -> Path:
@@ -88,7 +88,7 @@ class StateFolder:
         return self.path / "logs"
 
     def log(self, process: str) -> Path:
-        """Return the log of a process of `up`. Only one kind of name has no space, so no two share a log."""
+        """Return the log of a process of `up`. Only one kind of name has no space, so no logs are shared."""
         return self.logs / f"{process.replace(' ', '-')}.log"
 
     def broker(self, port: int | None = None) -> Path:
@@ -102,7 +102,7 @@ class StateFolder:
 
     @property
     def id_file(self) -> Path:
-        """The file with the folder's id, and with its own place."""
+        """The file with the folder's id, and with a text that identifies the original file (`place_of`)."""
         return self.path / "folder"
 
     def id(self) -> str:
@@ -113,7 +113,7 @@ class StateFolder:
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)  # for a moment: a folder's nodes start together
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # retry: a folder's nodes start together
                 if not self.known_id():
                     write_private(self.id_file, lambda new: f"{secrets.token_hex(16)} {place_of(new)}\n")
                 return self.known_id()
@@ -172,13 +172,13 @@ def write_private(path: Path, text: Callable[[Path], str]) -> None:
         os.close(folder)
 
 
-# Keeps a node's wish to leave in its state folder: a restart does not forget it.
+# Stores a node's wish to leave in its state folder, so that it outlives a restart.
 #
 # `mirrormesh leave` writes it; the node's process reads it at its start, and before each plan and heartbeat.
 
 
 def write_wish(state: Path, node: str, run: str, leave_from: int) -> None:
-    """Keep the wish that no plan of the run names the node from that round on. Raises JournalError."""
+    """Store the wish that no plan of the run names the node from this round on. Raises JournalError."""
     path = StateFolder(state).leaving(node)
     try:
         write_private(path, lambda _: f"{json.dumps({'run': run, 'leave_from': leave_from})}\n")
@@ -187,7 +187,7 @@ def write_wish(state: Path, node: str, run: str, leave_from: int) -> None:
 
 
 def read_wish(state: Path, node: str, run: str) -> int | None:
-    """Return the first round of the run without the node; None: it stays. Raises JournalError."""
+    """Return the first round of the run without the node; None if it stays. Raises JournalError."""
     path = StateFolder(state).leaving(node)
     try:
         fields = json.loads(path.read_text())

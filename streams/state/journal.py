@@ -1,13 +1,13 @@
-"""The journal of one node: its releases, durable before anybody sees them.
+"""The journal of one node: its releases, durable before they are sent.
 
 It is one SQLite file per node (WAL, `synchronous=FULL`: an append that returned is on the disk). With
 `bounds` an append within the durable bound is not synced (`NORMAL`): the kernel has it, and a power cut may
 take it (`nodes/machine/journal.py` says why that is enough). SQLite's log is chained, so what is left of
 unsynced appends is a prefix of them.
 
-The journal keeps the last H rounds, the newest running average, and the mechanism's secret. A lock file keeps
-a second process out; readers can open it at any time. Every row has a checksum, and each record also that of
-the one before (`streams/state/rows.py`): opening the journal checks them all.
+The journal keeps the last H rounds, the newest running average, and the mechanism's secret. A lock file
+excludes a second writer; readers can open the journal at any time. Every row has a checksum, and each record
+also the checksum of the record before (`streams/state/rows.py`). Opening the journal checks them all.
 """
 
 from collections import deque
@@ -51,12 +51,13 @@ _FORGET = """
 class SqliteJournal(JournalReader):
     """The journal of `node` in `run`, opened or created (with `instance`: 32 random hex digits).
 
-    `copied`: the file is a copy of the one opened last, or was put back over a newer one. Then it has begun a
-    new life, with `instance` and the charges of the one before. A journal that is created in a folder with
-    other lives of this run also begins with their charges. `price` is that of a release by the current
-    settings (None: not given); the first charge fixes it. `agreed`: the settings of which `digest` is one, to
-    name what differs. `bounds`: makes the bounds of a journal that is not synced each round (None: it is).
-    `was_cut`: a power cut may have cost it its last rounds, so it has begun a new life at the bound. Raises
+    `copied`: the file is a copy of the journal opened last, or was restored over a newer one. It has then
+    begun a new life, with `instance` and the charges of the life before. A journal that is created in a
+    folder with other lives of this run also begins with their charges. `price`: the price of a release by the
+    current settings (None: not given); the first charge fixes it. `agreed`: the settings whose digest is
+    `digest`, so that errors can name those that differ. `bounds`: makes the bounds of a journal that is not
+    synced each round (None: each round is synced). `was_cut`: a power cut may have destroyed its last rounds,
+    so it has begun a new life at the bound. Raises
     JournalLocked if another process has it open, and JournalError if it is broken, or has another run, node,
     mesh, digest, price, horizon or version.
     """
@@ -91,16 +92,16 @@ class SqliteJournal(JournalReader):
             elif bounds is None:
                 self.settle()
             elif self._bound is not None:
-                self._keep(self._life)  # synced, so that `.spends` tells of nothing that may be lost
+                self._keep(self._life)  # synced, so that `.spends` records nothing that may be lost
             refused.pop_all()
 
     def _settle_price(self) -> None:
-        """Refuse a price that differs from that of the charged rounds; before the first charge, take it."""
+        """Refuse a price that differs from that of the charged rounds; before the first charge, store it."""
         price, stored = self._asked, self.price
         if price is None or stored == price:
             return
         if self.charged and stored is None:
-            return  # a price of now does not tell what was charged without one
+            return  # the price of rounds charged without one is unknown
         if self.charged and stored is not None and (changed := stored.changed(price)):
             raise ValueError(f"its {changed.words}")
         self._keep(replace(self._life, price=to_text(price)))
@@ -123,11 +124,11 @@ class SqliteJournal(JournalReader):
 
     @property
     def floor(self) -> DataPosition:
-        """Where this life begins to read if a power cut has ended the one before: a log may end below."""
+        """Where this life begins to read after a power cut ended the life before. A log may end below it."""
         return self._inherited[1]
 
     def settle(self) -> None:
-        """Sync all, and say that it is: the process ends in order. Raises JournalError."""
+        """Sync all writes and record that; the process ends in order. Raises JournalError."""
         if self._bound is not None:
             with explained(self._path):
                 self._sync(whole=True)
@@ -136,7 +137,7 @@ class SqliteJournal(JournalReader):
             self._bound = None
 
     def _sync(self, *, whole: bool) -> None:
-        """Let the next transactions be synced, and with them all before; or not."""
+        """Set whether the next transactions are synced, and with them all earlier ones."""
         if self._syncs is not whole:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if whole else 'NORMAL'}")
             self._syncs = whole
@@ -152,7 +153,7 @@ class SqliteJournal(JournalReader):
             return self._secret.read(self.charged)
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record`, and `secret` in place of the last one, both or neither; durable when this returns.
+        """Store `record`, and replace the secret by `secret`, in one transaction; durable when this returns.
 
         Repeating it is harmless. Only the newest average is kept. Raises JournalError for a different value
         of a stored round, for a round below the last that is no longer stored, or if writing fails.
@@ -195,8 +196,8 @@ class SqliteJournal(JournalReader):
     def renew(self, instance: str, *, data_anew: bool = False) -> None:
         """Begin a new life, as the old one is outdated, another's or cut short. Raises JournalError.
 
-        The new life continues from the charges so far, without records. With a bound it continues from that,
-        and keeps the newest record; not if the data topic was made anew (`data_anew`).
+        The new life continues from the charges so far, without records. With a bound it continues from the
+        bound, and keeps the newest record unless the data topic was recreated (`data_anew`).
         """
         self._lost = self._bound is not None
         spend, last, life, ahead = self.spend, self.records(1), self._life, self._told()
@@ -231,10 +232,10 @@ class SqliteJournal(JournalReader):
             self._secret.cut_log()
 
     def pardon(self, source: str) -> tuple[str, ...]:
-        """Let a source that counts as silent be heard again; return its instances that did.
+        """Read a source again that counts as silent; return those of its instances that counted so.
 
-        Second values that the node may still read again, of up to 2H rounds ahead, are evidence no more.
-        Raises JournalError.
+        Second values that the node may still read again, of up to 2H rounds ahead, no longer count as
+        evidence. Raises JournalError.
         """
         last = self.records(1)
         instances = tuple(instance for name, instance in last[0].distrusted if name == source) if last else ()
@@ -317,7 +318,7 @@ class NodeJournal(Protocol):
         """Return the mechanism's secret of the last round."""
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record` and `secret`, both or neither; durable when this returns, or in a bound."""
+        """Store `record` and `secret` in one transaction; durable when this returns, or in a bound."""
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
@@ -356,7 +357,7 @@ class MemoryJournal:
         return self._secret
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep both; repeating it is harmless. Raises JournalError for a different value of a round."""
+        """Store both; repeating it is harmless. Raises JournalError for a different value of a round."""
         if self._records and record.round <= self._records[-1].round:
             stored = record if record.round == self._records[-1].round else record._replace(average=None)
             if to_row(stored) not in map(to_row, self.records()):

@@ -1,4 +1,4 @@
-"""The file under a journal: its lock, schema and owner; an open journal; and the reader of a node's.
+"""The file of a journal: its lock, schema and owner; an open journal; and the reader of a node's journal.
 
 If a journal's digest is not that of the mesh file, the error names the settings that differ.
 """
@@ -70,9 +70,10 @@ class JournalEmpty(JournalError):
 class Life:
     """A journal's owner: one node in one run under one digest of settings; `instance` is the journal's id.
 
-    `place` identifies the original file, as a copy must not continue the same life. `price` is that of a
-    release when the life began ("": unknown). `carried`: the charged rounds of earlier lives in this file,
-    `carried_epsilon` their cost at stream level, `ended` the spend of each, as lines of `.spends`.
+    `place` identifies the original file, as a copy must not continue the same life. `price`: the price of a
+    release when the life began ("": unknown). `carried`: the charged rounds of earlier lives in this file.
+    `carried_epsilon`: their cost at stream level. `ended`: the spend of each earlier life, as lines of
+    `.spends`.
     """
 
     run: str
@@ -92,7 +93,7 @@ _LIFE = ", ".join(field.name for field in fields(Life))
 _TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
 _COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
 _NAMED, _NONE = 3, "none"
-"""The most settings to name of those that differ, and the word for one that is not there."""
+"""The most differing settings that an error names, and the word for a missing setting."""
 
 
 AGREED_TABLE = "agreed (settings TEXT NOT NULL, checksum INTEGER NOT NULL)"
@@ -114,7 +115,7 @@ def open_to_write(
     """
     closing.enter_context(locked(path))
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one thread at a time
     connection.text_factory = read_text
     closing.callback(connection.close)
     exists = _is_journal(connection, form)  # before writing to a file that may not be a journal
@@ -147,9 +148,9 @@ def open_to_read(path: Path, closing: ExitStack, form: Form = NODE) -> sqlite3.C
 
 
 def application_of(path: Path) -> int:
-    """Return the application id of a journal, which tells whose it is; 0 of an empty file.
+    """Return the application id of a journal, which identifies its kind of process; 0 of an empty file.
 
-    Raises JournalError if it cannot be read.
+    Raises JournalError if the file cannot be read.
     """
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
@@ -176,12 +177,12 @@ def keep_life(connection: sqlite3.Connection, life: Life) -> None:
 
 
 def keep_agreed(connection: sqlite3.Connection, agreed: str) -> None:
-    """Keep the settings in a new journal, of whose digest they are the text."""
+    """Store the text of the settings in a new journal; the journal's digest is that of this text."""
     connection.execute("INSERT INTO agreed VALUES (?, ?)", (agreed, checksum(agreed)))
 
 
 def read_agreed(connection: sqlite3.Connection) -> str:
-    """Return the settings as JSON; empty if the journal was created without. Raises ValueError."""
+    """Return the settings as JSON; empty if the journal was created without them. Raises ValueError."""
     rows = connection.execute("SELECT settings, checksum FROM agreed").fetchall()
     row = only_row(rows, "its settings (agreed)")
     if row is None:
@@ -190,7 +191,7 @@ def read_agreed(connection: sqlite3.Connection) -> str:
 
 
 def differing(was: str, now: str) -> str:
-    """Return `privacy.epsilon is 1, not 2` for the first keys that differ; empty if they are not known."""
+    """Return `privacy.epsilon is 1, not 2` for the first differing keys; empty if they are unknown."""
     if not was or not now:
         return ""
     before, after = (dict(_leaves("", json.loads(text))) for text in (was, now))
@@ -224,7 +225,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit all that the block writes, or, if it raises, nothing."""
+    """Commit all writes of the block; if it raises, commit none."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -265,7 +266,7 @@ def _is_journal(connection: sqlite3.Connection, form: Form) -> bool:
 
 
 def _check_structure(connection: sqlite3.Connection) -> None:
-    """Raise ValueError if SQLite finds its file broken: a row may be missing, which no checksum shows."""
+    """Raise ValueError if SQLite finds its file damaged: a row may be missing, which no checksum shows."""
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
 
@@ -300,7 +301,7 @@ class OpenJournal:
     """A journal's file, open until it is closed. Methods raise JournalError."""
 
     def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
-        """Open it; what has been opened is closed again if that fails."""
+        """Open the journal. If that fails, close all that was opened."""
         self._path = path
         with explained(path), ExitStack() as closing:
             self._connection = opener(closing)
@@ -309,16 +310,16 @@ class OpenJournal:
             self._closing = closing.pop_all()
 
     def _begin(self) -> None:
-        """Read what an append needs to know."""
+        """Read the values that an append needs."""
 
     @property
     def life(self) -> Life:
-        """The journal's life: whose it is, its run and settings."""
+        """The journal's life: its owner, run and settings."""
         return self._life
 
     @property
     def instance(self) -> str:
-        """The journal's own id, which all that is sent from it carries."""
+        """The journal's own id, which all messages of its process carry."""
         return self._life.instance
 
     @property
@@ -379,9 +380,9 @@ class JournalReader(OpenJournal):
 
     @property
     def lost(self) -> bool:
-        """Whether its last rounds may be lost, as the machine has started anew since its last bound.
+        """Whether its last rounds may be lost, because the machine has rebooted since its last bound.
 
-        Its newest record then counts as charged, and read, up to the bound.
+        The newest record's charges and position then count up to the bound.
         """
         return self._lost
 
@@ -394,7 +395,7 @@ class JournalReader(OpenJournal):
     def spend(self) -> Spend:
         """The spend of this life by the journal; without a price it counts as unprotected.
 
-        The journal does not tell where its records begin. Raises JournalError.
+        The journal does not record where its records begin. Raises JournalError.
         """
         life, price, last = self._life, self.price, self.records(1)
         position = (last[0].data_position if last else None) or ()
@@ -427,7 +428,7 @@ class JournalReader(OpenJournal):
         return records
 
     def differing(self, agreed: str) -> str:
-        """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
+        """Return which shared settings of the mesh differ from the journal's; empty if these are unknown."""
         with explained(self._path):
             return differing(self._agreed, agreed)
 

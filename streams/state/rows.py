@@ -21,8 +21,9 @@ from streams.state.folder import boot_id
 # Checksums of what lies on the disk: with them a flipped bit is found before it counts.
 #
 # SQLite checks the structure of its file and not the values in it, so a changed count or position would pass.
-# The checksum of a row stands in the row itself. It is no signature: whoever may write the file can write
-# another. That of private values is deleted with them, as a guess could be tested by it.
+# The checksum of a row is stored in the row itself. It is no signature, as whoever may write the file can
+# write another checksum. The checksum of private values is deleted with them, as it would allow to test a
+# guess of the values.
 
 Value = int | float | str | bytes | None
 """A value of SQLite."""
@@ -31,7 +32,8 @@ Value = int | float | str | bytes | None
 def checksum(*values: Value) -> int:
     """Return the CRC-32 of these values; each enters with its type and length.
 
-    A flipped bit always changes it, as does other damage that spans 32 bits; any other but once in 2^32.
+    A flipped bit always changes the checksum, as does any damage within 32 bits. Other damage goes undetected
+    once in 2^32.
     """
     # At d = 10,000 SHA-256 takes twice the time, and would make a row's append a tenth longer.
     crc = 0
@@ -62,8 +64,8 @@ def check_row(row: Sequence[Any], name: str) -> None:
 def check_chain(rows: Iterable[Sequence[Any]], name: str, pruned: int | None = None) -> int:
     """Check rows that begin with a number, and end with the checksum of the row before and their own.
 
-    Returns the last one's checksum (no rows: 0). `pruned`: old rows may have been deleted, down to so many
-    (None: never). Raises ValueError, which says `name` and the number of the row.
+    Returns the checksum of the last row (no rows: 0). `pruned`: old rows may have been deleted, down to so
+    many (None: never). Raises ValueError, which names `name` and the number of the row.
     """
     first, last, count = "", 0, 0
     for count, row in enumerate(rows, 1):
@@ -83,7 +85,7 @@ def check_chain(rows: Iterable[Sequence[Any]], name: str, pruned: int | None = N
 def only_row(rows: Sequence[Sequence[Any]], name: str) -> Sequence[Any] | None:
     """Return the row of a table of one row, without its checksum; None if there is none.
 
-    Raises ValueError, which says `name`, if it is damaged or there are more.
+    Raises ValueError, which names `name`, if the row is damaged or not the only one.
     """
     if len(rows) > 1:
         raise ValueError(f"it is damaged: it says more than once {name}")
@@ -94,7 +96,7 @@ def only_row(rows: Sequence[Sequence[Any]], name: str) -> Sequence[Any] | None:
 
 
 def read_text(value: bytes) -> str:
-    """Return a text of SQLite, whatever its bytes: the checksum of its row tells if they are right."""
+    """Return a text of SQLite, whatever its bytes. The checksum of its row shows whether they are right."""
     return value.decode(errors="surrogateescape")
 
 
@@ -160,8 +162,9 @@ def to_row(record: JournalRecord) -> Row:
 def record_checksum(row: tuple[Any, ...], averaged: int, draws: int, before: int) -> int:
     """Return the checksum of a record, whose first columns are those of `row`.
 
-    `averaged`: the rounds in its average, `draws`: the secret draws that belong to it, `before`: the checksum
-    of the record before. Of averages and draws their numbers are in the chain, so that none can go unseen.
+    `averaged`: the rounds in its average. `draws`: the number of secret draws that belong to it. `before`:
+    the checksum of the record before. The chain has the numbers of averages and draws, so that a missing one
+    is detected.
     """
     return checksum(*row[:KEPT], averaged, draws, before)
 
@@ -250,14 +253,14 @@ def from_text(text: str) -> Price | None:
 
 # The durable bound of a journal that is not synced each round, with the machine's boot id.
 #
-# A write that is not synced outlives the process and not the machine. While the boot id is the one that was
-# written, the file has all that was appended; where it differs, rows at its end may be missing.
+# A write that is not synced survives the process and not a power cut. While the boot id equals the written
+# one, the file has all that was appended. Where it differs, rows at the end may be missing.
 
 BOUND_TABLE = """bound (
     round INTEGER NOT NULL, charged INTEGER NOT NULL, epsilon_spent REAL NOT NULL, read TEXT NOT NULL,
     boot TEXT NOT NULL, checksum INTEGER NOT NULL)"""
 INHERITED_TABLE = "inherited (round INTEGER NOT NULL, read TEXT NOT NULL, checksum INTEGER NOT NULL)"
-"""The record that a life has from the one before, which a power cut has ended."""
+"""The record that a life inherited from the life before, which a power cut ended."""
 _BOUND = "SELECT round, charged, epsilon_spent, read, boot, checksum FROM bound"
 
 
@@ -283,9 +286,9 @@ def write_bound(connection: sqlite3.Connection, bound: Bound | None) -> None:
 
 
 def read_inherited(connection: sqlite3.Connection) -> tuple[int, DataPosition]:
-    """Return the round of the inherited record (0: none), and from where its life reads.
+    """Return the round of the inherited record (0: none), and the position from which its life reads.
 
-    Raises ValueError if that is damaged.
+    Raises ValueError if the row is damaged.
     """
     rows = connection.execute("SELECT round, read, checksum FROM inherited").fetchall()
     round_, ends_text = only_row(rows, "what it has from the life before (inherited)") or (0, "[]")
@@ -293,7 +296,7 @@ def read_inherited(connection: sqlite3.Connection) -> tuple[int, DataPosition]:
 
 
 def write_inherited(connection: sqlite3.Connection, record: JournalRecord | None) -> None:
-    """Replace what the life has from the one before; None: nothing. The caller has begun a transaction."""
+    """Replace the life's inherited record; None: there is none. The caller has begun a transaction."""
     connection.execute("DELETE FROM inherited")
     if record is not None:
         row = (record.round, json.dumps(record.read))

@@ -1,9 +1,9 @@
 """The secret state of a mechanism, in its own table beside the records, for the owner only.
 
-Whoever has the draws in the band can subtract the noise from the releases that they went into. So a draw is
-removed from the file when it leaves the band: `secure_delete` overwrites it in the database, and the
-write-ahead log, which holds old pages, is truncated at least every H rounds. SQLite cannot control what a
-disk or file system keeps of overwritten blocks.
+Whoever has the draws in the band can subtract the noise from the releases that contain them. So a draw is
+removed from the file when it leaves the band. `secure_delete` overwrites it in the database. The write-ahead
+log, which holds old pages, is truncated at least every H rounds. SQLite cannot control what a disk or file
+system keeps of overwritten blocks.
 """
 
 import sqlite3
@@ -25,7 +25,8 @@ DRAWS_TABLE = """secret_draws (
 def wipe(path: Path) -> None:
     """Overwrite the secret in a journal whose run is over, and remove its log. The caller holds its lock.
 
-    Without the log's file, a journal in its place begins a new log. Raises ValueError if a reader blocks it
+    Without the log's file, a journal at the same path begins a new log. Raises ValueError if a reader blocks
+    it
     for five seconds, and sqlite3.Error.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -58,13 +59,13 @@ class SecretTable:
     def __init__(self, connection: sqlite3.Connection, horizon: int) -> None:
         self._connection = connection
         self._horizon = horizon
-        self._since_cut = horizon  # an earlier process's rest is truncated at the first write
+        self._since_cut = horizon  # the first write truncates what an earlier process left
         self.empty = connection.execute("SELECT count(*) FROM secret_draws").fetchone() == (0,)
 
     def read(self, charged: int) -> Secret | None:
         """Return the secret written with the `charged`-th charged round, if any.
 
-        Raises ValueError if it is not that round's, or cannot be read.
+        Raises ValueError if the secret is another round's, or cannot be read.
         """
         rows = self._connection.execute(
             "SELECT charged, basis, draw FROM secret_draws ORDER BY charged DESC"
@@ -83,7 +84,7 @@ class SecretTable:
     def write(self, charged: int, secret: Secret | None) -> int:
         """Write the newest draw, of the `charged`-th charged round, and overwrite draws outside the band.
 
-        Returns the number of draws that are stored then.
+        Returns the number of stored draws.
         """
         if secret is None:
             self._connection.execute("DELETE FROM secret_draws")
@@ -101,7 +102,7 @@ class SecretTable:
         return int(draws)
 
     def cut_log(self) -> None:
-        """Truncate the write-ahead log if due; if a reader blocks that, after the next write."""
+        """Truncate the write-ahead log if due; if a reader blocks that, try again after the next write."""
         if self.empty or self._since_cut >= self._horizon:
             self._connection.execute("PRAGMA busy_timeout = 0")  # a reader must not delay the round
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -1,12 +1,13 @@
 """The store of spends in a state folder: `<reader>.spends`, a line for each life, and what journals add.
 
-A line is the same here and on the data broker. Each has a checksum, and the last line says how many there
-are: damage is named, and ends the process. A file that `feed` is given in a source's place has a line too.
+A line is the same here and on the data broker. Each line has a checksum, and the last one gives the number of
+lines. So damage is detected; the error names it and ends the process. A file that `feed` reads instead of a
+source has a line too.
 
-Lines of lives are written under the journal's lock: when a process starts (its line is open, as it may learn
-from any new record) and when it ends in order. After a kill the journal has the numbers, as long as it
-exists. A journal of another run in the folder is recorded and put aside. Lines that the data broker has of
-other folders are kept too, so that a folder knows what its processes knew.
+Lines of lives are written under the journal's lock, when a process starts and when it ends in order. The line
+at the start is open, as the life may learn from any new record. After a kill the journal has the numbers, as
+long as it exists. A journal of another run in the folder is recorded and put aside. Lines of other folders
+that the data broker has are stored too, so that a folder keeps all spends that its processes knew.
 """
 
 import fcntl
@@ -49,7 +50,7 @@ _TICK = 100_000_000
 
 
 class Damaged(ValueError):
-    """A line is not what was written."""
+    """A line differs from what was written."""
 
 
 def to_line(spend: Spend) -> str:
@@ -123,7 +124,7 @@ def _summed(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return a checksum. Its text is of charges and settings: no record is in it."""
+    """Return a checksum. Its text has charges and settings, and no record."""
     return hashlib.sha256(f"{_FORMAT}\n{text}".encode()).hexdigest()[:_SUM]
 
 
@@ -155,7 +156,7 @@ def _check(spend: Spend) -> None:
 
 
 class _Content(NamedTuple):
-    """What a file says: lives, and what was fed to the reader's topic in place of its source."""
+    """A file's content: lives, and the data that were fed to the reader's topic instead of its source."""
 
     lives: tuple[Spend, ...] = ()
     fed: tuple[Data, ...] = ()
@@ -167,7 +168,7 @@ def read_spends(path: Path) -> tuple[Spend, ...]:
 
 
 def fed_data(state: Path, reader: str) -> tuple[Data, ...]:
-    """Return what was fed to the reader's topic in place of its source. Raises JournalError."""
+    """Return the data that were fed to the reader's topic instead of its source. Raises JournalError."""
     return _content(StateFolder(state).spends(reader)).fed
 
 
@@ -290,11 +291,11 @@ def readers(state: Path) -> tuple[str, ...]:
 
 
 def spends_beside(state: Path, nodes: Collection[str]) -> tuple[Spend, ...]:
-    """Return the lives of all readers in the folder but `nodes`; one that cannot be read protects nothing.
+    """Return the lives of all readers in the folder but `nodes`. Unreadable lives count as unprotected.
 
-    It stops no process of theirs.
+    No process of these readers is interrupted.
     """
-    journals = StateFolder(state).all_journals()  # a look for each reader would be one at all files
+    journals = StateFolder(state).all_journals()  # for each reader alone it would list all files
     other_readers = (name for name in readers(state) if name not in nodes)
     return tuple(spend for name in other_readers for spend in _beside(state, name, journals.get(name, ())))
 
@@ -315,7 +316,7 @@ def _beside(state: Path, node: str, journals: Iterable[Path]) -> tuple[Spend, ..
 
 
 def _begun_lives(state: Path, node: str) -> tuple[Spend, ...]:
-    """Return the lives of a node with which runs in the folder began. Raises JournalError if it is broken."""
+    """Return the lives with which a node's runs in the folder began. Raises JournalError."""
     try:
         return tuple(map(from_line, begun_lines(state, node)))
     except Damaged as error:
@@ -334,18 +335,18 @@ def _unknown(node: str) -> Spend:
 
 
 def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
-    """Return the lives in the journal of a node, or of a process of another kind, if it is its.
+    """Return the lives in the journal at `path` if it belongs to this node, or process of another kind.
 
     Raises JournalError, JournalEmpty.
     """
     marks = tuple(map(_mark, (path, write_ahead_log(path))))
-    if time.time_ns() - max(changed for changed, *_ in marks) < _TICK:  # it may change with the same marks
+    if time.time_ns() - max(changed for changed, *_ in marks) < _TICK:  # it may change again within one tick
         return _lives_in(path, name)
     return _known_lives_in(path, name, marks)
 
 
 def _mark(path: Path) -> tuple[int, int, int]:
-    """Return what changes with a file: when it changed, its size, its place; zeros if it is missing."""
+    """Return values that change with a file: its time of change, size and place; zeros if it is missing."""
     try:
         status = path.stat()
     except OSError:
@@ -384,10 +385,10 @@ def _with_lives(lives: dict[str, Spend], journal: tuple[Spend, ...], folder: str
 
 
 def _up_to(known: Spend, journal: Spend, folder: str) -> Spend:
-    """Return the recorded spend of a life, up to where its journal got; `folder` is this one's id.
+    """Return the recorded spend of a life, with its journal's progress. `folder`: the id of this folder.
 
-    The journal says that a life is over only in the life's own folder: where a copy of it lies, the life may
-    go on elsewhere.
+    The journal shows that a life has ended only in the life's own folder. In a copy of the folder it does
+    not, as the life may continue elsewhere.
     """
     over = known.folder in {"", folder}
     ends = {span.where: span.end for span in journal.spans} if known.open and over else {}
@@ -431,7 +432,7 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
     except JournalEmpty:
         return None
     if life.run == run or life.node != node:
-        return None  # the right one, or unreadable, which opening it reports
+        return None  # of this run, or unreadable, which opening it reports
     write_spends(spends, lives.values())
     aside = folder.place_aside(node, life.run)
     try:
@@ -445,8 +446,8 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
 def next_life(state: Path, life: Life, price: Price | None) -> Life:
     """Return `life` with the charges of other lives of its run that the folder knows, if any.
 
-    Charges that `.spends` missed (after a kill, with the journal deleted) are unknown, and the account says
-    so. Raises ValueError if `price` differs from theirs, JournalError.
+    Charges that `.spends` missed (after a kill, with the journal deleted) are unknown, and the account states
+    this. Raises ValueError if `price` differs from theirs, JournalError.
     """
     lives = run_lives(state, life)
     for earlier in lives:
@@ -473,9 +474,9 @@ def run_lives(state: Path, life: Life) -> list[Spend]:
 
 
 def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
-    """Record that a life begins or goes on, and all lives that journals know of; return it, open.
+    """Record that a life begins or continues, and all lives in journals; return the life, open.
 
-    `fresh`: its journal has no record yet, and says nothing of where it reads. Raises JournalError.
+    `fresh`: its journal has no record yet, so it does not show where the life reads. Raises JournalError.
     """
     folder = StateFolder(state)
     life, path = life._replace(folder=folder.id()), folder.spends(life.node)
@@ -491,7 +492,7 @@ def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
 
 
 def end_life(state: Path, life: Spend, ends: Mapping[str, float] | None = None) -> Spend:
-    """Record how far a life has come at its orderly end; return what is known of it.
+    """Record the final spend of a life at its orderly end, and return it.
 
     `ends`: where its records end, by partition or time (none: it has learnt from no record, or from any).
     Raises JournalError.

@@ -1,16 +1,16 @@
-"""Keeps what every run has spent on a reader's data beside the data: in `spends.<data topic>`, on its broker.
+"""Stores every run's spend on a reader's data in the topic `spends.<data topic>`, on the data's broker.
 
 A record is a state folder's line of a life (`streams/state/spends.py`), of a node or an owner. Its key is
 mesh, run, the folder's id and the life, so no two folders share a key. The topic is compacted: the last line
 of each key stays for ever. A process writes its life's line when it begins, before its hello, and when it
-ends. With the first it also writes other lines that its folder has and the broker lacks, and its folder keeps
-those that it lacks itself. It never writes round by round.
+ends. At its beginning it also writes other lines that its folder has and the broker lacks, and its folder
+stores lines that only the broker has. A process never writes round by round.
 
-So a reader of the topic knows of every life that began, of any mesh, wherever its state folder is, and where
-it began to read. It does not know the charges of a life that did not end in order. That line stays open: a
-record's epsilon counts in full, and the stream's cost is known only from the life's journal, if that exists.
-A life writes before it reads, so of two that begin at the same moment at least one knows of the other. A
-topic that is deleted or recreated forgets; folders then write their lines again.
+So a reader of the topic knows every life that began, of any mesh, wherever its state folder is, and where the
+life began to read. It does not know the charges of a life that did not end in order. The line of such a life
+stays open: a record's epsilon counts in full, and the stream's cost is known only from the life's journal, if
+that exists. A life writes before it reads. So of two lives that begin at the same moment at least one knows
+of the other. A topic that is deleted or recreated loses its lines; folders then write theirs again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,8 @@ class Topic(NamedTuple):
 class SpendsBus(KafkaBus):
     """The topics of these readers, all on one data broker; close it when done.
 
-    `records`: the broker with their data topics, if it is another. Raises UnknownTopic, Denied, Unreachable.
+    `records`: the broker with their data topics, if it is another broker. Raises UnknownTopic, Denied,
+    Unreachable.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class SpendsBus(KafkaBus):
 
 
 def described(broker: BrokerSettings, topics: Sequence[str]) -> dict[str, Topic]:
-    """Return these data topics, by name. A topic that is made anew has another id. Raises BusError."""
+    """Return these data topics, by name. A topic that is recreated has another id. Raises BusError."""
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     futures = client.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
     descriptions, topic = {}, topics[0]
@@ -93,7 +94,7 @@ class SpendsTopic:
     def write(self, spends: Iterable[Spend]) -> None:
         """Write lines; when this returns all in-sync replicas have them.
 
-        Raises Unreachable if they do not in time (repeating it is harmless), BusError.
+        Raises Unreachable if they do not confirm in time (repeating the call is harmless), BusError.
         """
         for spend in spends:
             self.send(spend)
@@ -101,12 +102,12 @@ class SpendsTopic:
             raise Unreachable(f"{self._name}: what is spent is not acknowledged")
 
     def send(self, spend: Spend) -> None:
-        """Send a line, and do not wait. Raises BusError."""
+        """Send a line without waiting. Raises BusError."""
         self._bus.send(self._name, to_line(spend).encode(), key=spend.key.encode())
 
 
 def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...]:
-    """Return the lives of which the folder knows more than the broker, and which it must write."""
+    """Return the lives of which the folder knows more than the broker, so that it must write them."""
     written_lives = merged_lives(there)
     merged_spends = merged_lives(written_lives.values(), here)
     return tuple(spend for life, spend in merged_spends.items() if written_lives.get(life) != spend)
@@ -115,8 +116,8 @@ def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...
 def written(file: AnyFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
     """Return all lives on the data brokers of these readers.
 
-    None for one whose data are no topic, or whose broker the file does not name, does not answer (it is asked
-    once) or does not show its topic. Raises BusError if a topic is damaged.
+    None for a reader whose data are no topic, or whose broker is not named in the file, does not answer (it
+    is asked once) or does not show the topic. Raises BusError if a topic is damaged.
     """
     lives: dict[str, tuple[Spend, ...] | None] = dict.fromkeys(names)
     readers_by_broker: dict[BrokerSettings, list[str]] = {}
@@ -133,7 +134,7 @@ def written(file: AnyFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] 
 
 
 def _written(logs: Logs, name: str) -> tuple[Spend, ...]:
-    logs.partitions([name])  # faster than a span if nobody answers
+    logs.partitions([name])  # faster than a span if no broker answers
     return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
 
 
