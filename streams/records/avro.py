@@ -1,9 +1,9 @@
 """Reads Avro behind a schema registry's frame: each record by the schema that it was written with.
 
-fastavro, an extra, decodes it without logical types: values become what JSON holds, and only those that are
-read. A schema comes from a registry, which anybody who may write to it feeds, and a record may be anything:
-fastavro crashes on a deep record of a schema that holds itself, and a few bytes can stand for any number of
-items that take none. So such schemas are not used.
+fastavro, an extra, decodes records without logical types. Only the fields that are read become values, of
+JSON's types. Neither schemas nor records can be trusted, as anyone with write access to the registry may
+store a schema. fastavro crashes on a deep record of a recursive schema, and a few bytes can encode any number
+of items of size zero. So such schemas are refused.
 """
 
 import json
@@ -29,21 +29,21 @@ FRAME = 5
 UNFRAMED = "without a schema registry's frame"
 NOT_GIVEN = "of a schema that the registry does not give"
 REMEMBERED = 60.0
-"""Seconds for which the registry is not asked again for a schema that it does not give."""
+"""Seconds after which the registry is asked again for a schema that it has refused."""
 _MOST_REFUSED = 10_000
 _DEEPEST = 100
-"""Schemas within schemas: a person's have a few."""
+"""The deepest nesting of schemas; schemas written by hand have a few levels."""
 
 
 def is_framed(value: bytes) -> bool:
-    """Return whether a message, or a key, begins with a registry's frame, and something is behind it."""
+    """Return whether a message, or a key, begins with a registry's frame, with at least a byte behind it."""
     return len(value) > FRAME and value[0] == 0
 
 
 # How a value of each type is read: as JSON would hold it. null is a missing value, int and long are whole
 # numbers, float and double numbers, string and enum text, boolean is true or false, a record or a map is an
-# object, an array is a list. bytes and fixed are no single value. These logical types are read as said here,
-# all others by their own type.
+# object, an array is a list. bytes and fixed are no single value. The logical types below are read as given
+# here, all others by their underlying type.
 
 _START, _FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
 _DAY = 86_400_000_000
@@ -67,7 +67,7 @@ def _time_of_day(unit: str, ticks: int) -> str:
 
 
 def _micros(unit: str, ticks: int) -> int:
-    """Return microseconds; what is below one is dropped."""
+    """Return whole microseconds, rounded down."""
     return {"millis": ticks * 1_000, "micros": ticks}.get(unit, ticks // 1_000)
 
 
@@ -113,16 +113,16 @@ def _reading(kind: str, logical: str, scale: object) -> Reading | None:
 
 
 class SchemaRefused(ValueError):
-    """A schema is not used; the text says why."""
+    """A schema is refused; the text gives the reason."""
 
 
 Path = tuple[str, ...]
 
 
 class WriterSchema:
-    """A schema that records were written with. Raises SchemaRefused for one that is not used.
+    """A schema that records were written with. Raises SchemaRefused for an unsafe or unreadable one.
 
-    `paths`: the fields that are read, by the names that lead to them.
+    `paths`: the fields to read, each as a path of names.
     """
 
     def __init__(self, definition: Definition, paths: Iterable[Path]) -> None:
@@ -147,7 +147,7 @@ class WriterSchema:
         self._readings = {path: by_type for path, by_type in readings.items() if by_type}
 
     def value(self, message: bytes) -> Any:
-        """Return what is behind the frame. Raises whatever fastavro does, ValueError for what is left."""
+        """Return the value behind the frame. Raises fastavro's exceptions, ValueError for bytes left over."""
         from fastavro import schemaless_reader  # noqa: PLC0415 # an extra
 
         stream = BytesIO(message)
@@ -170,20 +170,20 @@ def _bare(tree: Any) -> Any:
 
 
 class _Measures(NamedTuple):
-    """The fewest bytes of a schema's values, and how many schemas lie within each other."""
+    """The fewest bytes of a schema's values, and the depth of its nesting."""
 
     least: int
     height: int
 
 
 class _Checked:
-    """Checks a schema that is parsed; `named`: its types by their names."""
+    """Checks a parsed schema; `named`: its types by their names."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named, self._records = named, dict[str, _Measures]()
 
     def check(self, schema: Any) -> None:
-        """Raise SchemaRefused for one that holds itself, is too deep, or has lists of items of no size."""
+        """Raise SchemaRefused for a schema that is recursive, too deep, or has lists of zero-size items."""
         self._measure(schema, ())
 
     def _measure(self, schema: Any, inside: tuple[str, ...], depth: int = 0) -> _Measures:
@@ -224,7 +224,7 @@ _SIZES = {"null": 0, "float": 4, "double": 8}
 
 
 def _least(schema: Any, within: Sequence[int]) -> int:
-    """Return the fewest bytes of a value; `within`: those of what it holds."""
+    """Return the fewest bytes of a value; `within`: the fewest bytes of the values in it."""
     if isinstance(schema, list):
         return 1 + min(within, default=0)
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -269,7 +269,7 @@ def _alternatives(schemas: list[Any], named: Mapping[str, Any]) -> list[Mapping[
 
 
 def _readings(schema: Any, path: Path, named: Mapping[str, Any]) -> dict[type, Reading]:
-    """Return how values at a path are read, by their Python type, where it is not as they are."""
+    """Return how to convert values at a path, by their Python type; types that need none are left out."""
     readings: dict[type, set[Reading | None]] = {}
     for leaf in _leaves(schema, path, named):
         if leaf["type"] in _PYTHON:
@@ -285,7 +285,7 @@ def _ambiguous(_: object) -> bytes:
 
 
 def _read(value: Any, path: Path, readings: Mapping[type, Reading]) -> Any:
-    """Return a value in which what lies at a path is read."""
+    """Return a value in which the value at a path is converted."""
     if not path:
         reading = readings.get(type(value))
         return value if reading is None else reading(value)
@@ -301,7 +301,7 @@ class Schemaless(WholeMessage):
 
 
 class Schemas:
-    """The schemas of a registry by their ids, as far as they are known here. `clock` is monotonic."""
+    """Caches the schemas of a registry by their ids. `clock` is monotonic."""
 
     def __init__(self, paths: Iterable[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._paths, self._clock = tuple(dict.fromkeys(paths)), clock
@@ -309,19 +309,19 @@ class Schemas:
         self._refused: dict[int, tuple[str, float]] = {}
 
     def unknown(self, messages: Iterable[bytes]) -> set[int]:
-        """Return the ids that messages name and the registry is to be asked for."""
+        """Return the ids in these messages for which the registry must be asked."""
         numbers = {_id(message) for message in messages if is_framed(message)}
         return {number for number in numbers if self.is_unknown(number)}
 
     def is_unknown(self, number: int) -> bool:
-        """Return whether the registry is to be asked for an id."""
+        """Return whether the registry must be asked for an id."""
         if number in self._known:
             return False
         _, until = self._refused.get(number, ("", -math.inf))
         return until <= self._clock()
 
     def learn(self, number: int, definition: Definition | None) -> None:
-        """Take the schema of an id; None: the registry has none."""
+        """Store the schema of an id; None: the registry has none."""
         if definition is None:
             self.refuse(number, "of a schema that the registry denies")
             return
@@ -331,14 +331,14 @@ class Schemas:
             self.refuse(number, str(error))
 
     def refuse(self, number: int, reason: str) -> None:
-        """Take records of an id for unreadable, for now."""
+        """Treat records of an id as unreadable, for `REMEMBERED` seconds."""
         self._refused.pop(number, None)
         if len(self._refused) >= _MOST_REFUSED:
-            del self._refused[next(iter(self._refused))]  # what is not known is unreadable too
+            del self._refused[next(iter(self._refused))]  # without an entry they stay unreadable
         self._refused[number] = reason, self._clock() + REMEMBERED
 
     def settled(self, message: bytes) -> bytes:
-        """Return a message that stays unreadable, as its key does, if its schema is not known now."""
+        """Return the message. If its schema, or its key's, is unknown now, the result stays unreadable."""
         if isinstance(message, WholeMessage) and message.key is not None:
             key = self._kept(message.key)
             if key is not message.key:
@@ -381,10 +381,10 @@ class SchemaLookup:
         self._registry, self._schemas = registry, schemas
 
     def ask(self, number: int) -> None:
-        """Learn the schema of an id, or take its records for unreadable, for now.
+        """Learn the schema of an id, or treat its records as unreadable for a time.
 
-        An id that gets no answer is to blame if a look gets one. Raises BusError if the look gets none
-        either: then the registry is away, or refuses these credentials.
+        If a request for an id fails while a check of the registry succeeds, the id is the cause. Raises
+        BusError if the check fails too, as the registry is then away, or refuses these credentials.
         """
         try:
             self._schemas.learn(number, self._registry.schema(number))
@@ -399,17 +399,17 @@ class SchemaLookup:
 
 
 class AvroFields:
-    """Splits Avro records by the `schemas` that they were written with. Raises NoRegistryExtra."""
+    """Splits Avro records into fields, by their writers' `schemas`. Raises NoRegistryExtra."""
 
     notation = JSON
-    """How numbers stand there, as text."""
+    """How text in a record spells numbers."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         need_extra()
         self.schemas = Schemas(paths)
 
     def __call__(self, value: bytes) -> Mapping[str, object] | None:
-        """Return a record's fields; None where there are none, or a schema is not known."""
+        """Return a record's fields; None if it has none, or if its schema is unknown."""
         schema = self.schemas.schema_of(value)
         try:
             fields = None if schema is None else schema.value(value)

@@ -1,6 +1,6 @@
 """Turns a value of a record into features: numbers scaled by public bounds, categories one-hot.
 
-A value that is missing becomes what its owner says, and nothing is estimated from other records.
+A missing value becomes what its owner's settings give. Nothing is estimated from other records.
 """
 
 import math
@@ -23,7 +23,7 @@ from streams.records.times import Moment, TimeKeys, moments
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""
 Absent = Lookup | None
-"""The words that stand for a missing value; None: those that usually do, where it has a meaning."""
+"""The words that stand for a missing value; None: the usual ones, where a missing value has a meaning."""
 
 
 def absent_words(texts: Words | None, notation: Notation) -> Absent:
@@ -40,7 +40,7 @@ def cell(
 ) -> Cell:
     """Return the function that turns a value of that column into features.
 
-    `timestamp`: how times are read, if this is their column. `absent`: the schema's `missing`.
+    `timestamp`: how times are read, if this is the column of times. `absent`: the schema's `missing`.
     """
     features_of = _value(name, settings, notation, timestamp)
     test = missing_test(settings, notation, absent)
@@ -52,7 +52,7 @@ def cell(
 def missing_test(
     settings: ColumnSettings, notation: Notation, absent: Absent
 ) -> Callable[[object], bool] | None:
-    """Return the function that tells whether a value is missing; None where that is nothing of its own."""
+    """Return the function that tests whether a value is missing; None if missing values need no treatment."""
     if settings.missing is None and absent is None:
         return None
     if settings.missing is not None and settings.missing.texts is not None:
@@ -113,7 +113,7 @@ def _value(name: str, settings: ColumnSettings, notation: Notation, timestamp: T
 def labelled(
     settings: LabelSettings, notation: Notation = FILE, absent: Absent = None
 ) -> Callable[[object], float | None]:
-    """Return the function that turns a value into a label. One of the words `absent` is none."""
+    """Return the function that turns a value into a label. The words `absent` give no label."""
     listed = label_words(settings, notation)
     label_of: Callable[[object], float | None]
     if settings.classes is not None:
@@ -126,7 +126,7 @@ def labelled(
 
 
 def label_words(settings: LabelSettings, notation: Notation) -> Lookup:
-    """Return the words that the settings list as labels: these are never missing ones."""
+    """Return the words that the settings list as labels. They never count as missing."""
     words = (*(settings.classes or ()), *(settings.positive or ()), *(settings.negative or ()))
     return Lookup(words, notation)
 
@@ -140,15 +140,15 @@ def _unless_missing(
     return None if is_missing(absent, listed, value) else label_of(value)
 
 
-# A column of many records at once: the same bits as value by value, or None where a value must be looked at
-# alone. Values are as CSV or orjson reads them, or an array of floats. Unlike json, orjson reads a whole
-# number beyond 64 bits as a float. As a number that is the same; as text it is not.
+# Converts a column of many records at once: to the same bits as value by value, or to None if a value must be
+# converted alone. Values are as CSV or orjson reads them, or an array of floats. Unlike json, orjson reads an
+# integer beyond 64 bits as a float. As a number that is the same; as text it is not.
 
 Block = Callable[[Sequence[object]], FloatArray | None]
 """Turns the values of a column into features (n, width); None: `Cell` must see each alone."""
 _WHOLE = 2.0**63
 _EXACT = 2.0**53
-"""In an array of floats, larger whole numbers may have been others."""
+"""An array of floats has rounded larger integers."""
 
 
 def block(
@@ -158,7 +158,7 @@ def block(
     timestamp: TimeKeys | None = None,
     absent: Absent = None,
 ) -> Block:
-    """Return the function that makes of a column's values what `cell` makes of each."""
+    """Return the function that converts a column's values as `cell` converts each."""
     features_of = _values(name, settings, notation, timestamp)
     test = missing_test(settings, notation, absent)
     if test is None:
@@ -193,7 +193,7 @@ def _all_or_missing(
 
 
 def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
-    """Return the values if the words that they stand for are known; None if one may be of another number."""
+    """Return the values if their words are known; None if one may be another number, rounded."""
     if isinstance(values, np.ndarray):
         numbers: Sequence[object] = values.tolist()
         return None if (np.abs(values) > _EXACT).any() else numbers
@@ -201,7 +201,7 @@ def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
 
 
 def _any_beyond(values: Sequence[object]) -> bool:
-    """Return whether one of the values may have been a whole number beyond 64 bits, whose text is lost."""
+    """Return whether one of the values may have been an integer beyond 64 bits, whose text is lost."""
     return any(type(value) is float and abs(value) >= _WHOLE for value in values)
 
 
@@ -221,7 +221,7 @@ def _values(name: str, settings: ColumnSettings, notation: Notation, timestamp: 
 def labels_block(
     settings: LabelSettings, notation: Notation = FILE, absent: Absent = None
 ) -> Callable[[Sequence[object]], FloatArray | None]:
-    """Return the function that makes labels (n,) of a column's values, as `labelled` does of each."""
+    """Return the function that turns a column's values into labels (n,), as `labelled` does each."""
     if settings.classes is not None or settings.positive is not None:
         return partial(_by_word, labelled(settings, notation, absent))
     if absent is None:
@@ -264,7 +264,7 @@ def _bucket_all(edges: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatArray | None:
-    """Return what `cell` makes of the values, each distinct one of which it sees once, as a word."""
+    """Return the result of `cell` for each value. It is called once for each distinct value, as a word."""
     if set(map(type, values)) == {str}:
         return _of_distinct(cell, values, dict.fromkeys(values))
     if _any_beyond(values):
@@ -273,7 +273,7 @@ def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatAr
 
 
 def _by_value(cell: Callable[[object], Any], values: Sequence[object]) -> FloatArray | None:
-    """Return what `cell` makes of the values, each distinct one of which it sees once."""
+    """Return the result of `cell` for each value. It is called once for each distinct value."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) > 1 or bool in kinds:  # 1 equals 1.0 and True, and is spelt in another way
         return None

@@ -1,10 +1,10 @@
-"""Reads the records of a CSV file: from its encoding, and as the lines that each of them goes over.
+"""Reads the records of a CSV file: converts its encoding, and finds the lines of each record.
 
-By default a record is a line, so that nothing in one decides where another lies. Where the owner allows line
-breaks in quotes the content of lines decides it: a record is then the shortest run of lines that is a whole
-row with as many values as there are columns, of no more bytes than a record may have. A line that begins no
-such run is a record of its own, an unreadable one, and the next line begins anew: so a quote that is never
-closed takes no line with it.
+By default a record is a line, so that nothing in one record decides where another lies. Where the owner
+allows line breaks in quotes, the content of lines decides that. A record is then the shortest run of lines
+that is a whole row, with as many values as there are columns, and not longer than a record may be. A line
+that begins no such run is an unreadable record of its own, and the next line begins a new record. So a quote
+that is never closed makes no further line unreadable.
 """
 
 import codecs
@@ -70,7 +70,7 @@ class _Recoded:
 def _over_lines(
     lines: Iterator[tuple[int, bytes | None]], dialect: DialectSettings, columns: int | None, longest: int
 ) -> Numbered:
-    """Yield records of one line or more. A line that no record before it goes over begins one."""
+    """Yield records of one line or more. Each line that belongs to no earlier record begins a new one."""
     options, quote = csv_options(dialect), dialect.quote.encode()
     ahead = deque[tuple[int, bytes | None]]()
     while ahead or (ahead := deque(_next(lines))):
@@ -99,9 +99,10 @@ def _next(lines: Iterator[tuple[int, bytes | None]]) -> list[tuple[int, bytes | 
 
 
 class _Run(Iterator[str]):
-    """The text of a line and of those that follow it, as far as the reader asks for them.
+    """The text of a line and of its followers, read as far as the CSV reader asks for them.
 
-    It ends at a line that is too long, and where a record would be. Lines that are read stay in `ahead`.
+    The text ends at a line that is too long, and where a record would be. Lines that were read stay in
+    `ahead`.
     """
 
     def __init__(

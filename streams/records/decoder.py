@@ -60,7 +60,7 @@ class Fields(Protocol):
         """Return a record's fields, by column; None if that fails."""
 
     def columns(self, values: Sequence[bytes], names: Sequence[str], /) -> Columns | None:
-        """Return those of the named columns that the records have; None or an exception if one is odd."""
+        """Return those named columns that the records have; None or an exception if a record is irregular."""
 
     def fault(self, value: bytes, columns: Sequence[str], /) -> Fault:
         """Return why a record has no fields. It names one of the `columns` alone."""
@@ -172,7 +172,7 @@ class JsonFields:
     """How numbers stand there."""
 
     def __call__(self, value: bytes) -> Mapping[str, object] | None:
-        """Return a JSON object's fields; None where a key stands twice in an object, at any depth."""
+        """Return a JSON object's fields; None if an object, at any depth, has a key twice."""
         try:
             fields = json.loads(value, object_pairs_hook=_distinct)
         except (ValueError, RecursionError):
@@ -182,10 +182,10 @@ class JsonFields:
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many JSON objects, those that all have; None if one of these is odd.
 
-        orjson is stricter than json but for three things, so these are odd: values within values, of which
-        it reads deeper ones, a key that is there twice, and whole numbers beyond 64 bits, which it reads as
-        floats (`columns.block` minds them). Each object is parsed alone: joined, two broken ones may become
-        whole ones.
+        orjson is stricter than json except in three cases, so these count as odd: deep nesting, of which it
+        reads more; a key that occurs twice; and integers beyond 64 bits, which it reads as floats
+        (`columns.block` handles them). Each object is parsed alone, as two broken objects may become whole
+        ones when joined.
         """
         objects = list(map(orjson.loads, values))
         joined = b"".join(values)  # to be counted in alone
@@ -201,7 +201,7 @@ class JsonFields:
         return columns_of(objects, names)
 
     def fault(self, value: bytes, columns: Sequence[str]) -> Fault:
-        """Return why the bytes are no JSON object whose keys stand once."""
+        """Return why the bytes are no JSON object with distinct keys."""
         return json_fault(value, columns)
 
     def single(self, value: bytes) -> str:
@@ -223,9 +223,9 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class Parts(NamedTuple):
-    """What is read of n records. Of the r ones that are `readable` (n,): features (r, d), and labels (r,).
+    """Decodings of n records: `readable` (n,); for the r readable ones features (r, d) and labels (r,).
 
-    A label is NaN where there is none.
+    A missing label is NaN.
     """
 
     readable: BoolArray
@@ -234,21 +234,22 @@ class Parts(NamedTuple):
 
 
 def joined(parts: Iterable[Parts]) -> Parts:
-    """Return the parts of all, of which there is at least one."""
+    """Return the concatenation of at least one batch of parts."""
     return Parts(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 _ALONE = 32
-"""The most records of which each is decoded alone if one is odd: of more each half is decoded at once."""
+"""If one of more records than this is odd, each half is decoded at once; of fewer each record alone."""
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
     """Decodes records by one schema. Total: it returns an observation or None for any bytes.
 
-    Where labels come later a record's label is 0 here, and one without the column that joins them is bad.
+    Where labels come later, a record's label is 0 here, and a record without the column that joins them is
+    bad.
 
-    `columns`: the columns of CSV lines; None for JSON lines, each of which names its own. `fewest`: the
-    records that are decoded at once; fewer are faster alone.
+    `columns`: the columns of CSV lines; None for JSON lines, each of which names its own. `fewest`: the least
+    number of records that are decoded at once; fewer are faster alone.
     """
 
     fewest: ClassVar[int] = 8
@@ -285,7 +286,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self.truth_columns = schema.truth or ()
 
     def _timestamp_of(self, name: str) -> TimestampSettings | None:
-        """Return how the times in a column are read, if it is that of the records' times."""
+        """Return how the times in a column are read, if it is the column of the records' times."""
         timestamp = self.schema.timestamp
         return timestamp if timestamp is not None and timestamp.column == name else None
 
@@ -294,10 +295,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return self._total(self._parts, value) or (None, None)
 
     def at_once(self, values: Sequence[bytes]) -> tuple[FloatArray, FloatArray | None] | None:
-        """Return what `parts` returns of each record, all at once: features (n, d) and labels (n,).
+        """Return the results of `parts` for all records at once: features (n, d) and labels (n,).
 
-        Labels are None where no record has that column. None if one record is odd in any way: then each must
-        be decoded alone. Few records are: that is faster.
+        Labels are None where no record has that column. Returns None if a record is odd in any way, as each
+        must then be decoded alone. It also returns None for few records, which are faster alone.
         """
         if len(values) < self.fewest or max(map(len, values)) > self.longest:
             return None
@@ -342,7 +343,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return list(zip(arrays[0], arrays[1].tolist(), strict=True))
 
     def parts_of(self, values: Sequence[bytes]) -> Parts:
-        """Return `parts` of all records, as far as they are ordinary at once."""
+        """Return `parts` of all records, decoded at once as far as they are ordinary."""
         arrays = self.at_once(values)
         if arrays is not None:
             features, labels = arrays
@@ -370,7 +371,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     @property
     def schemas(self) -> "Schemas | None":
-        """What is known of the schemas that records were written with; None: they need none."""
+        """The known schemas that records were written with; None: the format needs none."""
         return getattr(self._fields, "schemas", None)
 
     @property
@@ -379,7 +380,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return self._time is not None
 
     def no_record(self, value: bytes) -> NotARecord | None:
-        """Return why a message is none, by its owner's settings; None if it may hold one, or is too long."""
+        """Return why a message has no record, by its owner's settings; None if it may, or is too long."""
         return self._total(self._fields.no_record, value)
 
     def text(self, value: bytes, column: str) -> str | None:
@@ -387,11 +388,11 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return spelt((self._total(self._fields, value) or {}).get(column))
 
     def key(self, value: bytes) -> str | None:
-        """Return the word by which a record's label is joined that comes later; None if it has none."""
+        """Return the word by which a record is joined with its later label; None if the record has none."""
         return self._total(self._key, value)
 
     def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
-        """Return what the record holds in each of the columns, as the word that is listed, if one is."""
+        """Return the record's value in each column, as the listed word if the value is one of them."""
         fields = self._total(self._fields, value) or {}
         return [
             self._listed.get(column, NO_WORDS).find(fields.get(column)) or word(fields.get(column))

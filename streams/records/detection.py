@@ -1,6 +1,6 @@
 """Proposes the dialect of a CSV file from its first bytes, by detectors of an extra, for an owner to confirm.
 
-Nothing that learns calls it, as what it finds depends on records. `check` and `schema` do.
+Its results depend on records, so no code that learns calls it. Only `check` and `schema` do.
 """
 
 import codecs
@@ -23,7 +23,7 @@ from streams.records.faults import csv_options
 from streams.records.lines import opened
 
 FIRST = 1 << 16
-"""The bytes of a file that are looked at, unpacked."""
+"""The number of a file's first bytes that are examined, after unpacking."""
 NO_DETECTORS = (
     "needs clevercsv and charset-normalizer, which are not installed: pip install 'mirrormesh[detect]'"
 )
@@ -85,7 +85,7 @@ def proposals(file: AnyFile) -> list[str]:
 
 
 def proposal(settings: object) -> str:
-    """Return what a CSV file looks like, if not like the dialect of its source; nothing for other sources."""
+    """Return the dialect that a CSV file seems to have, unless it is its source's; else nothing."""
     if not isinstance(settings, FileSettings) or settings.kind != "csv":
         return ""
     path = settings.path or "-"
@@ -105,9 +105,10 @@ def proposal(settings: object) -> str:
 
 
 def misread_utf8(settings: object) -> str:
-    """Return that a CSV file is UTF-8 where its dialect names an encoding of one byte a character.
+    """Return a line if a CSV file is UTF-8 and its dialect names an encoding of one byte a character.
 
-    Each of its records can be read then, with two or more characters in place of one; nothing otherwise.
+    Each of its records can then be read, but with two or more characters in place of one. Returns nothing
+    otherwise.
     """
     if not isinstance(settings, FileSettings) or settings.dialect is None or settings.path is None:
         return ""
@@ -172,7 +173,7 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 
 def _shape(text: str, detector: Any) -> DialectSettings:
-    """Return the delimiter and the quote; the usual ones where nothing else can be told."""
+    """Return the delimiter and the quote; the usual ones where no others are detected."""
     try:
         shape = detector.Detector().detect(text)
     except Exception:  # noqa: BLE001 # odd text; the exception may show it
@@ -198,7 +199,7 @@ _PLAIN = re.compile(r"[-+]?\d*([.,])\d+", re.ASCII)
 
 
 def _marks(values: Iterator[str]) -> tuple[str, str | None]:
-    """Return the decimal mark and the one of thousands, by the numbers that have one reading alone."""
+    """Return the marks of decimals and of thousands, by the numbers that have only one reading."""
     decimals, groups = Counter[str](), Counter[tuple[str, str | None]]()
     for value in values:
         text = value.strip(" \t")

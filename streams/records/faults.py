@@ -41,7 +41,7 @@ class NotARecord(Enum):
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
 TWICE = "stands twice"
 ZERO_BYTE = "begins with a zero byte, as a schema registry's frame does"
-"""Bytes that are no JSON: a producer that frames its values may be behind them."""
+"""The fault of bytes that are no JSON, maybe of a producer that frames its values."""
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
 _NOT_FINITE = re.compile(r"\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
 _LABELS = re.compile(r"[^,]+(,[^,]+)+")
@@ -109,7 +109,7 @@ def feature_fault(
     absent: Absent,
     value: object,
 ) -> str | None:
-    """Return why a value gives no features; None if it does. The rest is as for `columns.cell`."""
+    """Return why a value gives no features; None if it does. Other parameters are those of `columns.cell`."""
     if cell(name, settings, notation, timestamp, absent)(value) is not None:
         return None
     test = missing_test(settings, notation, absent)
@@ -157,7 +157,7 @@ def time_fault(value: object, notation: Notation = FILE, keys: TimeKeys | None =
 
 
 class CsvOptions(TypedDict):
-    """What `csv.reader` is told of a dialect."""
+    """The parameters of `csv.reader` for a dialect."""
 
     delimiter: str
     quotechar: str | None
@@ -166,14 +166,14 @@ class CsvOptions(TypedDict):
 
 
 def csv_options(dialect: DialectSettings) -> CsvOptions:
-    """Return what `csv.reader` is told of a dialect."""
+    """Return the parameters of `csv.reader` for a dialect."""
     quote = None if dialect.quote == "none" else dialect.quote
     quoting: Literal[0, 3] = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
     return {"delimiter": dialect.delimiter, "quotechar": quote, "quoting": quoting, "strict": True}
 
 
 def csv_fault(value: bytes, options: CsvOptions, encoding: str) -> str:
-    """Return why a record of CSV has not the fields that it should."""
+    """Return why a CSV record does not split into its columns."""
     unclosed = False
 
     def text() -> Iterator[str]:
@@ -192,7 +192,7 @@ def csv_fault(value: bytes, options: CsvOptions, encoding: str) -> str:
 
 
 def json_fault(value: bytes, columns: Sequence[str] = ()) -> Fault:
-    """Return why a line is no JSON object whose keys stand once. It names one of the `columns` alone."""
+    """Return why a line is no JSON object with distinct keys. It names only keys among the `columns`."""
     try:
         pairs = json.loads(value, object_pairs_hook=tuple)
     except UnicodeDecodeError:
@@ -239,8 +239,8 @@ def some_of(words: Sequence[str]) -> str:
 
 # Letters on the records that a node could not read, for its owner alone: place and reason, never a value.
 #
-# There is at most one a second and reason, and a summary as the process ends. Each has the totals of its
-# process, so the newest ones tell the counts of one that was killed.
+# For each reason there is at most one letter a second, and a summary when the process ends. Each letter has
+# the totals of its process, so the newest letters give the counts of a process that was killed.
 
 EACH = 1.0
 """Seconds between two letters for one reason."""
@@ -251,7 +251,7 @@ Letter = dict[str, Any]
 
 @dataclass(slots=True)
 class _Waiting:
-    """Faults for one reason that no letter has told of yet: the first and last offset, and their number."""
+    """Faults for one reason that no letter reports yet: the first and last offset, and their number."""
 
     partition: int
     first: int
@@ -260,7 +260,7 @@ class _Waiting:
 
 
 class FaultLetters:
-    """The letters of one process on a node's records. `life` is its own; `clock` is monotonic."""
+    """The letters of one process on a node's records. `life`: the process's life; `clock` is monotonic."""
 
     def __init__(self, topic: str, run: str, life: str, clock: Callable[[], float]) -> None:
         self._topic, self._head, self._clock = topic, {"run": run, "life": life}, clock
@@ -289,7 +289,7 @@ class FaultLetters:
             return letters
 
     def summary(self) -> list[Letter]:
-        """Return the last letter of the process; none if it could read everything."""
+        """Return the last letter of the process; none if it could read all records."""
         with self._lock:
             if not self._counts.malformed:
                 return []
@@ -311,7 +311,7 @@ class FaultLetters:
 
 
 def counts_of(letters: Iterable[bytes], run: str) -> FaultCounts:
-    """Return what letters tell of all processes of a run. Total: whatever else is among them is left out."""
+    """Return the counts in the letters of all processes of a run. Total: it skips other bytes."""
     lives: dict[str, tuple[int, dict[str, int]]] = {}
     for value in letters:
         try:

@@ -4,8 +4,8 @@ They are read as rows of a Parquet file are: each becomes the JSON line that `st
 of it, so a frame and a file of the same rows give the same records. pandas, polars and Arrow hand over an
 Arrow stream, for which pyarrow is needed; a dict of numpy's arrays needs nothing.
 
-A state folder knows a frame again by the name that it is given, as it knows a file by its path: nothing of
-its content is kept, no hash either, which would reveal something of it without noise.
+A state folder recognises a frame by its given name, as it recognises a file by its path. Nothing of its
+content is stored. Not even a hash is, as a hash would reveal something of the content without noise.
 """
 
 import math
@@ -38,7 +38,7 @@ HELD_OUT = "held_out"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Named:
-    """Records with a name, by which a state folder knows them again, whatever runs read them."""
+    """Records with a name, by which a state folder recognises them in every run that reads them."""
 
     name: str
     records: Any
@@ -51,9 +51,9 @@ class Named:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """Rows in memory. `columns`: all but those that are read and hold no single values.
+    """Rows in memory. `columns`: all columns but those that are read and have no single values.
 
-    `key`: what data are known by (`ledger`).
+    `key`: the key that identifies the data (`ledger`).
     `chunk`: (column, first, end) -> its rows from `first` up to, not including, `end`.
     """
 
@@ -73,9 +73,9 @@ class Frame:
 def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
     """Return the file with these records, by node or owner, or `held_out`, in place of their sources'.
 
-    A source's schema, `take` and `shuffle` hold for them too. `named`: a state folder must know them again.
-    Raises UsageError for what cannot be read, or has no name where it must have one; MeshFileError where the
-    schema does not fit.
+    A source's schema, `take` and `shuffle` apply to these records too. `named`: whether they must have names,
+    by which a state folder recognises them. Raises UsageError for records that cannot be read or lack such a
+    name, MeshFileError where the schema does not fit.
     """
     if records is None:
         return file
@@ -142,7 +142,7 @@ def _settings(file: AnyFile, name: str, data: object, key: str, label: str | Non
 
 
 def _frame(place: str, data: Any, wanted: Collection[str]) -> Frame:
-    """Return the frame. Only the columns in `wanted` are looked at, so that no other can be at fault."""
+    """Return the frame. Only the columns in `wanted` are read, so that no other column can cause an error."""
     if isinstance(data, Mapping):
         return _of_arrays(place, data, wanted)
     if hasattr(data, "__arrow_c_stream__"):
@@ -151,7 +151,7 @@ def _frame(place: str, data: Any, wanted: Collection[str]) -> Frame:
 
 
 def _of_arrow(place: str, data: Any, wanted: Collection[str]) -> Frame:
-    """Return what the Arrow stream holds. A frame of pandas or polars becomes Arrow a column at a time."""
+    """Return the frame of an Arrow stream. A frame of pandas or polars is converted column by column."""
     try:
         import pyarrow as pa  # noqa: PLC0415 # an extra
     except ImportError:
@@ -179,7 +179,7 @@ def _of_arrow(place: str, data: Any, wanted: Collection[str]) -> Frame:
 
 
 def _table(pa: Any, data: Any, wrong: str, allowed: str) -> Any:
-    """Return an Arrow table; what pyarrow says of another is not passed on, as it may show values."""
+    """Return an Arrow table. The text of pyarrow's errors is not passed on, as it may show values."""
     try:
         return pa.RecordBatchReader.from_stream(data).read_all()
     except MemoryError:

@@ -1,12 +1,12 @@
-"""Labels that come later: how a message is read, and their table, which is private and in memory alone.
+"""Labels that come later: the reader of their messages, and their table, which is private and only in memory.
 
-It has arrays, for each partition of the labels' topic: of hashes of keys, of times, of labels, and of whether
-a record had them. That is 25 bytes a label, so 10 million take 250 MB. The hash is keyed, with a key that is
-drawn at each start.
+For each partition of the labels' topic the table has four arrays: hashes of keys, times, labels, and whether
+a record has used the label. That is 25 bytes a label, so 10 million labels need 250 MB. The hash is keyed,
+with a key that is drawn at each start.
 
-Which label counts: of those with the record's key the newest by its own timestamp, the latest in the log of
-equal ones, that is neither after the moment when the record was due nor older than the window. It counts for
-every record with the key, and is never used up.
+The label that counts for a record has the record's key, and a timestamp neither after the moment when the
+record was due nor older than the window. Of several such labels the one with the newest timestamp counts; of
+equal timestamps the latest in the log. A label counts for every record with its key, any number of times.
 """
 
 import math
@@ -30,15 +30,15 @@ from streams.records.notation import JSON, joined_word
 Hashes = NDArray[np.uint64]
 Times = NDArray[np.int64]
 _LEAST = 1 << 16
-"""Entries that are sorted anew without a thought."""
+"""The number of recent entries below which sorting them again is cheap."""
 _SHARE = 8
-"""So many times as many are sorted into once."""
+"""Recent entries are merged once they are more than one in so many of the main ones."""
 NONE = math.nan
-"""What a message has as its label that takes a label back."""
+"""The label of a message that withdraws a label."""
 
 
 class KeyHash:
-    """Hashes keys with a key of its own, which is drawn here and nowhere kept."""
+    """Hashes keys with a secret that is drawn here and never stored."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
@@ -88,7 +88,7 @@ class _Sorted:
 
 
 class _Partition:
-    """The entries of one partition in its order: most of them sorted, the last ones as they came."""
+    """The entries of one partition: most of them sorted, the last ones in order of arrival."""
 
     def __init__(self) -> None:
         self.main, self.recent = _Sorted(), _Sorted()
@@ -102,7 +102,7 @@ class _Partition:
             self.settle()
 
     def settle(self) -> None:
-        """Sort the last ones in."""
+        """Sort the last entries into the others."""
         if not self._hashes:
             return
         hashes = np.frombuffer(self._hashes, np.uint64)
@@ -128,7 +128,7 @@ class _Partition:
 
 
 class Wanted(NamedTuple):
-    """Which label is wanted: of that key, with a time from `first` to `last`, in ms."""
+    """A query for the label of a key with a time from `first` to `last`, in ms."""
 
     key: int
     first: int
@@ -142,7 +142,7 @@ class LabelTable:
         self._partitions: dict[int, _Partition] = {}
 
     def __len__(self) -> int:
-        """The number of labels, those included that take others back."""
+        """The number of labels, withdrawals included."""
         self._settle()
         return sum(len(part.main) + len(part.recent) for part in self._partitions.values())
 
@@ -179,7 +179,7 @@ class LabelTable:
         return labels
 
     def forget(self, time: int, since: int) -> int:
-        """Drop the labels before a time, in ms; return how many from `since` on no record has had."""
+        """Drop the labels before a time, in ms; return how many from `since` on no record has used."""
         self._settle()
         unused = 0
         for part in self._partitions.values():
@@ -196,7 +196,7 @@ class LabelTable:
 
 
 class Label(NamedTuple):
-    """A label that came later: the key of its records, and its value, which is `NONE` to take one back."""
+    """A label that came later: the key of its records, and its value (`NONE` withdraws a label)."""
 
     key: str
     value: float
@@ -210,17 +210,17 @@ class LabelMessages:
         self._read = labelled(schema.label, JSON, absent_words(schema.missing, JSON))
         self._constant = None if settings.value.constant is None else self._read(settings.value.constant)
         otherwise = self._read(settings.otherwise)
-        self._otherwise = NONE if otherwise is None else otherwise  # the settings see that it is one
+        self._otherwise = NONE if otherwise is None else otherwise  # the settings ensure that it is one
 
     def __call__(self, value: bytes | None, key: bytes | None) -> Label | None:
-        """Return a message's label; None if it cannot be read. A message without a value takes one back."""
+        """Return a message's label; None if it is unreadable. A message without a value withdraws a label."""
         try:
             return self._label(value, key)
         except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
             return None
 
     def or_otherwise(self, labels: FloatArray) -> FloatArray:
-        """Return labels, with that of records without one where there is none."""
+        """Return the labels, with `otherwise` of the settings in place of missing ones."""
         return np.where(np.isnan(labels), self._otherwise, labels)
 
     def _label(self, value: bytes | None, key: bytes | None) -> Label | None:
@@ -235,7 +235,7 @@ class LabelMessages:
         return None if word is None or label is None else Label(word, label)
 
     def _of_key(self, key: bytes | None) -> str | None:
-        """Return the word that a message's key has: in its field of the column's name, or as it is."""
+        """Return the word of a message's key: the key's field of the column's name, or the whole key."""
         if key is None:
             return None
         fields = json_fields(key)

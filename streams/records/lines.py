@@ -22,12 +22,12 @@ from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 
 _LEAST, _RATIO, _LINE = 1 << 30, 300, 64
-"""Bytes that a packed file may unpack to, or how many times its size; and what a line takes beside its bytes.
+"""A packed file's largest size unpacked: in bytes, or as a ratio; and the overhead of a line in memory.
 
 Text packs to a fifth or a tenth, rarely to a fiftieth.
 """
 _BLOCK = 1 << 16
-"""Bytes that are read of a file at a time: fewer than a line may have."""
+"""Bytes that are read of a file at a time. A line may have more."""
 
 
 class Readable(Protocol):
@@ -83,7 +83,7 @@ def _read(
 
 
 def _most_bytes(path: str) -> float:
-    """Return how many bytes the lines of a file may take."""
+    """Return how many bytes of memory the lines of a file may need."""
     return max(_LEAST, _RATIO * Path(path).stat().st_size) if is_packed(path) else math.inf
 
 
@@ -112,13 +112,13 @@ def opened(path: str) -> BinaryIO:
 
 
 class _Unpacked(io.RawIOBase):
-    """What a packed file holds, piece by piece: damage behind a piece is met after that piece, not before."""
+    """Unpacks a file piece by piece. Damage behind a piece raises only after that piece was returned."""
 
     def __init__(self, packed: gzip.GzipFile) -> None:
         self._packed = packed
 
     def readable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -139,9 +139,9 @@ def ordered(
 ) -> Iterator[bytes]:
     """Yield the lines to take, in the order of the seed.
 
-    The order depends on the seed and the number of lines alone, so nodes that take from one file with the
+    The order depends on the seed and the number of lines alone. So nodes that take parts of one file with the
     same `every` share it without overlap or rest. With slots `by_time` each line's own bytes choose its part,
-    and there is no shuffle: one line more may move no other.
+    and there is no shuffle, so that a further line moves no other line.
     """
     if by_time:
         return lines if take is None else filter(partial(takes, take), lines)
@@ -198,7 +198,8 @@ def _numbered(lines: Iterator[bytes | None], most: float = math.inf) -> Iterator
     for number, line in enumerate(lines, 1):
         text = b""
         if line is not None:
-            # A byte order mark is the file's: as part of the first record it would go to the one put before.
+            # A byte order mark belongs to the file, not to its first record: another record may be put before
+            # that.
             text = line.removeprefix(BOM_UTF8) if number == 1 else line
             if not text or text.isspace():
                 continue

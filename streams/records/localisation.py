@@ -15,7 +15,7 @@ from streams.records.paths import positions
 from topology.keyed import generator
 
 CIRCLE = 1.5
-"""The sensors' distance from 0. The paper has all at the target's start, which finds nothing: a misprint."""
+"""The sensors' distance from 0. The paper puts all at the target's start, a misprint: that finds nothing."""
 NOISE = 0.001
 """Largest error of a measurement unless settings say otherwise: a uniform draw from 0 to this is added."""
 LABELS = {"bearing": "bearing", "range-difference": "difference"}
@@ -46,7 +46,7 @@ def sensor(number: int, sensors: int) -> tuple[float, float]:
 
 
 class Reading(NamedTuple):
-    """A record as JSON. `sent` False: it is lost, and its value, without the measurement, holds its place."""
+    """A record as JSON. `sent` False: it is lost; its value, without the measurement, keeps its place."""
 
     value: bytes
     sent: bool
@@ -56,9 +56,9 @@ class Reading(NamedTuple):
 class Readings:
     """What a made-up sensor measures: a function of the fields alone.
 
-    `number`: the sensor's, for its errors. `settings`: its own. `loss` says what it measures: the angle to
-    the target, the difference of the distances from the target to itself and to a reference, or its distance.
-    `size`: the number of its records in a round.
+    `number`: the sensor's number, which chooses its errors. `settings`: the sensor's settings. `loss` decides
+    what it measures: the angle to the target, its distance from the target, or the difference of that
+    distance and the reference's. `size`: the number of its records in a round.
     """
 
     seed: int
@@ -72,8 +72,8 @@ class Readings:
     def __iter__(self) -> Iterator[Reading]:
         """Yield a reading per record, without end: JSON with the sensor's `x`, `y` and its measurement.
 
-        With `truth` also the target's position: `target_x`, `target_y`. What is out of reach, or not between
-        the first and the last round, is not measured; what is lost, or not in these rounds, is not sent.
+        With `truth` also the target's position: `target_x`, `target_y`. A target out of reach, or outside the
+        first to the last round, is not measured. A record that is lost, or outside these rounds, is not sent.
         """
         x, y = self.position
         place = f'{{"x": {x!r}, "y": {y!r}'

@@ -1,9 +1,10 @@
-"""Finds the record in a message of a topic that others write: in an envelope, or in none.
+"""Finds the record in a message of a topic that others write, with or without an envelope.
 
 A change stream wraps a row in an envelope, and has messages that are no record: tombstones, and changes that
-the owner's `where` leaves out. Whether a message is one of them is a fact of that message alone. With slots
-by count it keeps its place, as an absent record, since its content must not move later ones. With slots by
-time it is left out before a slot's first records are chosen, which changes its own slot alone.
+the owner's `where` leaves out. Whether a message is a record depends on that message alone. With slots by
+count a message without a record keeps its place, as an absent record, since its content must not move later
+records. With slots by time it is left out before a slot's first records are chosen, which changes its own
+slot alone.
 """
 
 import math
@@ -70,7 +71,7 @@ class FramedFields:
 class Messages:
     """Splits messages into the fields of their records, as `Fields` does.
 
-    `schemas`: what is known of a registry's; None: none is needed. Raises NoRegistryExtra.
+    `schemas`: the known schemas of a registry; None: no registry is needed. Raises NoRegistryExtra.
     """
 
     def __init__(self, settings: TopicSettings) -> None:
@@ -96,7 +97,7 @@ class Messages:
         return FramedFields() if settings.framed else json_fields
 
     def __call__(self, message: bytes) -> Mapping[str, object] | None:
-        """Return the record's fields; those that are elsewhere in the message under their columns' names."""
+        """Return the record's fields. Values elsewhere in the message get their columns' names."""
         fields = self._fields_of(message) if self._may_pass(message) else None
         if fields is None or not self._passes(fields):
             return None
@@ -116,7 +117,7 @@ class Messages:
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many messages; None if one is odd, or each is to be looked at alone."""
-        if self._where or self._headers:  # what they leave out would make most slots odd
+        if self._where or self._headers:  # messages that they leave out would make most slots odd
             return None
         if self._value is None and not self._origins:
             return self._split.columns(values, names)
@@ -144,8 +145,8 @@ class Messages:
         return NotARecord.LEFT_OUT if fields is not None and not self._passes(fields) else None
 
     def _fields_of(self, message: bytes) -> Mapping[str, object] | None:
-        """Return a message's fields, parsed once: its kind, its time and its record are asked for in turn."""
-        last, fields = self._last  # one look, as threads share this
+        """Return a message's fields, cached: its kind, time and record are read one after the other."""
+        last, fields = self._last  # read once, as threads share it
         if last is not message:
             fields = self._split(message)
             self._last = message, fields
@@ -176,7 +177,7 @@ class Messages:
         return all(words.find(field_at(fields, path)) is not None for path, words in self._where.items())
 
     def _at(self, origin: OriginSettings, record: Mapping[str, object], message: bytes) -> object:
-        """Return the value that a message has there; something that is no value if it has none."""
+        """Return the message's value at an origin; an object that is no value if it has none."""
         if origin.path is not None:
             return field_at(record, origin.path)
         if origin.header is not None:
@@ -192,7 +193,7 @@ class Messages:
 
 
 def _header(message: bytes, name: str) -> str | None:
-    """Return the text of a message's header; None if it has none of that name, or one without a text."""
+    """Return the text of a message's header; None if the header is missing or has no text."""
     header = message.headers.get(name) if isinstance(message, WholeMessage) else None
     try:
         return None if header is None else header.decode()
@@ -201,7 +202,7 @@ def _header(message: bytes, name: str) -> str | None:
 
 
 def _origins(settings: TopicSettings) -> dict[str, OriginSettings]:
-    """Return where columns are that are not in a field of just their name: a name with dots is a path."""
+    """Return the origins of columns that are not in a field of their name. A name with dots is a path."""
     within = {name: OriginSettings(path=name) for name in settings.record.columns if "." in name}
     return within | settings.record.origins
 
@@ -223,7 +224,7 @@ _NOTHING = object()
 
 
 def field_at(fields: Mapping[str, object], path: str) -> object:
-    """Return the value of the field at a path of names with dots; something that is no value if none is."""
+    """Return the value of the field at a path of names with dots; a non-value object if there is none."""
     if path in fields:
         return fields[path]
     value: object = fields
@@ -233,9 +234,9 @@ def field_at(fields: Mapping[str, object], path: str) -> object:
 
 
 class TimedMessages:
-    """Places messages by time: those without a record nowhere, the others by their own time if they have one.
+    """Places messages by time: leaves out those without a record; others by their own time if they have one.
 
-    A record whose own time cannot be read is of no slot, as one before the first.
+    A record whose own time cannot be read belongs to no slot, like a record before the first slot.
     """
 
     def __init__(self, decoder: SchemaDecoder) -> None:

@@ -1,7 +1,7 @@
-"""Says how a format spells a number as text, and which texts stand for a value that is missing.
+"""Defines how a format spells numbers as text, and which texts stand for a missing value.
 
-The one reader of values: whatever the format, text becomes a number here, by the format's grammar, and not by
-Python's, to which 1_0 is ten and digits of all scripts are digits.
+All formats convert text to numbers here, by the format's grammar. Python's own grammar is not used, as it
+reads 1_0 as ten and accepts digits of all scripts.
 """
 
 import math
@@ -17,17 +17,17 @@ from streams.mesh.settings.schema import word
 
 _TYPES = frozenset((int, float, str))
 _ALL_WHOLE = 2.0**53
-"""Below it no two whole numbers are one float."""
+"""Below this, integers and floats correspond one to one."""
 
 
 class Notation(NamedTuple):
-    """How a format spells a number as text. A number that is none of text is one in every format."""
+    """How a format spells a number as text. A value that is a number and no text counts in every format."""
 
     grammar: re.Pattern[str]
     plain: re.Pattern[str] | None = None
-    """Finds a character that the grammar has not: text without one is what Python reads as a number."""
+    """Finds a character outside the grammar. In text without one Python's grammar is the same."""
     marks: Mapping[int, str | None] = {}
-    """What is left of a number's marks for Python to read it: a point of its decimal comma."""
+    """Translates a number's marks for Python: a decimal comma becomes a point."""
 
     def number(self, value: object) -> float | None:
         """Return the finite number that `value` is or spells; None otherwise."""
@@ -44,7 +44,7 @@ class Notation(NamedTuple):
         return parsed if math.isfinite(parsed) else None
 
     def exact(self, value: object) -> float | Decimal | None:
-        """Return `number`, with all digits where floats have not each whole number."""
+        """Return `number`, exact for integers that a float would round."""
         number = self.number(value)
         if number is None or abs(number) < _ALL_WHOLE:
             return number
@@ -82,11 +82,11 @@ FILE = Notation(
 )
 """Numbers in CSV and libsvm."""
 JSON = Notation(re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"))
-"""Numbers as text in JSON, and so in Parquet: as JSON spells those that are no text."""
+"""Numbers as text in JSON, and so in Parquet: spelt as JSON spells its numbers."""
 
 
 def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
-    """Return how numbers stand in CSV with these marks, of decimals and of groups of three digits."""
+    """Return the notation of numbers in CSV with these marks, of decimals and of groups of three digits."""
     if (decimal, thousands) == (".", None):
         return FILE
     point, integer_part = re.escape(decimal), "[0-9]+"
@@ -103,8 +103,9 @@ def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
 class Lookup:
     """Words of a list in the settings, with which values of a column are compared.
 
-    A value that is spelt as a word is that word. A value that is a number in the column's notation is also
-    the word that is the same number: as JSON spells it, or else in that notation. Of several the shortest.
+    A value matches a word of the same spelling. A value that is a number in the column's notation also
+    matches a word that is the same number: as JSON spells it, or else in that notation. Of several such words
+    it matches the shortest.
     """
 
     def __init__(self, words: Iterable[str], notation: Notation = FILE) -> None:
@@ -140,7 +141,8 @@ class Lookup:
 def joined_word(notation: Notation, value: object) -> str | None:
     """Return the word by which a value is joined with equal ones; None if it is empty, or no single value.
 
-    Numbers are as the notation has them: 1, 1.0 and, with a decimal comma, 1,0 are one; 007 and 7 are two.
+    Equal numbers in the notation give one word: 1, 1.0 and, with a decimal comma, 1,0. But 007 and 7 are two
+    words.
     """
     if is_empty(value):
         return None
@@ -155,21 +157,21 @@ _ABSENT = re.compile(r"\s*(?:<NA>|#?N/?A|n/a|-?na[nN]|-?Na[nN]|NAN|[Nn]ull|NULL|
 
 
 def is_empty(value: object) -> bool:
-    """Return whether a record holds nothing there: null, NaN, or text without a character that is seen."""
+    """Return whether a value is empty: null, NaN, or text without a visible character."""
     if isinstance(value, str):
         return not value or value.isspace()
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def is_missing_label(value: object) -> bool:
-    """Return whether a value stands for a label that is not known, unless the schema lists it as one."""
+    """Return whether a value stands for an unknown label, unless the schema lists it as a label."""
     return is_empty(value) or (isinstance(value, str) and _ABSENT.fullmatch(value) is not None)
 
 
 def is_missing(absent: Lookup | None, listed: Lookup, value: object) -> bool:
     """Return whether a value is missing: empty, or one of the words `absent` (None: the usual ones).
 
-    One that is `listed`, as a category or a label, is not, unless it is spelt as `absent` has it alone.
+    A value that is `listed`, as a category or a label, is not missing, unless only `absent` has its spelling.
     """
     stripped = value.strip() if isinstance(value, str) else value
     if listed.find(value) is not None:

@@ -1,4 +1,4 @@
-"""Makes a slot's records into observations, whatever they hold."""
+"""Makes a slot's records into observations. Total for any bytes."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -36,8 +36,8 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the records' observations, in order; a bad record is absent in its place.
 
-    A slot of ordinary records is decoded at once, to the same bits. Total for any decoder: if the whole
-    slot fails, each record is tried alone; those that raise are absent.
+    A slot of ordinary records is decoded at once, with bit-identical results. Total for any decoder: if
+    decoding the whole slot fails, each record is decoded alone, and those that raise are absent.
     """
     try:
         arrays = decoder.at_once(values) if isinstance(decoder, SchemaDecoder) else None

@@ -107,9 +107,9 @@ class SqliteJournal(JournalReader):
         self._keep(replace(self._life, price=to_text(price)))
 
     def _told(self) -> Spend | None:
-        """Return this life's line of `.spends` if it has charged more: then an older journal was put back.
+        """Return this life's line of `.spends` if it has charged more rounds than the journal; else None.
 
-        `.spends` is written after the journal.
+        As `.spends` is written after the journal, an older journal was restored in that case.
         """
         spends, spend = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
         higher_spends = [
