@@ -1,1 +1,1 @@
-"""All of a collaboration of a learner and owners: its file, messages, rights, journals, roles, processes."""
+"""A collaboration of a learner and owners: its file, messages, rights, journals, roles and processes."""

@@ -23,7 +23,7 @@ from streams.mesh.settings.sparse import SparseSettings
 
 @dataclass(frozen=True)
 class CollaborationFile(OwnParts[OwnerSettings]):
-    """The file of a collaboration, without mistakes: as `MeshFile`, with `owners` in place of `nodes`."""
+    """The checked file of a collaboration: like `MeshFile`, with `owners` in place of `nodes`."""
 
     part: ClassVar[str] = "owners"
     member: ClassVar[str] = "owner"
@@ -134,7 +134,7 @@ _KEYS = {
     "sharing": ("sharing",),
     "dimension": ("dimension",),
 }
-"""Where a mesh file has the settings that mechanisms name; others are the owner's own."""
+"""The mesh file's keys for the settings that mechanisms name; other settings are the owner's own."""
 
 
 def _out_of_range(file: str, settings: CollaborationSettings, owner: str, error: OutOfRange) -> Problem:

@@ -1,9 +1,11 @@
-"""The journals of a collaboration's owners and learner, and what an owner's life records of its spending.
+"""The journals of a collaboration's owners and learner, and the record of an owner's spending.
 
-An owner's keeps all answers of the run, durable before anybody sees them, so that a query asked again gets
-the same bytes, and the set that they were made of: its settings, where its source ends, and its number of
-records. It holds no hash of a record. A record of the learner's, durable before query k is sent, holds
-theta_k, the model so far, and the answers that made them, each with its weight. All of that is public.
+An owner's journal keeps all answers of the run. Each answer is durable before anybody sees it, so that a
+query that is asked again gets the same bytes. The journal also describes the set that the answers were made
+of: its settings, where its source ends, and its number of records. It holds no hash of a record.
+
+A record of the learner's journal is durable before query k is sent. It holds theta_k, the model so far, and
+the answers that both were made of, each with its weight. The learner's journal is public.
 """
 
 import json
@@ -45,7 +47,7 @@ from streams.state.spends_topic import SpendsTopic
 class RunParty:
     """The learner or an owner of one run, and the digest of `agreed`, the settings that all must share.
 
-    `price`: an owner's, of all its answers.
+    `price`: for an owner, the price of all its answers.
     """
 
     mesh: str
@@ -57,7 +59,7 @@ class RunParty:
 
 
 class PartyJournal(OpenJournal):
-    """A journal that is open until it is closed; made by `opened` or, beside its writer, by `read`.
+    """An open journal, made by `opened`, or by `read` while another process writes it.
 
     An append that returned is on the disk (WAL, `synchronous=FULL`). Methods raise JournalError.
     """
@@ -71,8 +73,8 @@ class PartyJournal(OpenJournal):
     def opened(cls, path: Path, party: RunParty, instance: str) -> Self:
         """Open the party's journal at `path`, or create it with `instance`, 32 random hex digits.
 
-        Raises JournalLocked if another process has it open, and JournalError if it is broken, another
-        party's, or of another run, mesh or digest.
+        Raises JournalLocked if another process has the journal open, and JournalError if the journal is
+        broken, or belongs to another party, run, mesh or digest.
         """
         life = Life(
             party.run, party.name, party.digest, 0, instance, mesh=party.mesh, price=to_text(party.price)
@@ -89,7 +91,7 @@ class PartyJournal(OpenJournal):
 
     @property
     def copied(self) -> bool:
-        """Whether the file is a copy, or was put back: the original may have gone further."""
+        """Whether the file is a copy, or was put back, so that the original may have more records."""
         return self._life.place != place_of(self._path)
 
     def adopt(self) -> None:
@@ -160,7 +162,7 @@ class OwnerJournal(PartyJournal):
 
     @property
     def spend(self) -> Spend:
-        """What its answers have spent: a run that has answered once counts as all of them."""
+        """The spend of the owner's answers. A run with one answer counts as a run with all T answers."""
         price = self.price or Price(None)
         return Spend(
             self._life.run,
@@ -342,7 +344,7 @@ def open_learner_journal(file: CollaborationFile, state: Path, instance: str) ->
 
 
 def owner_lives(path: Path, name: str) -> tuple[Spend, ...]:
-    """Return the life in an owner's journal, if it is its. Raises JournalError."""
+    """Return the life in a journal, if the journal is the owner's. Raises JournalError."""
     with OwnerJournal.read(path) as journal:
         return (journal.spend,) if journal.life.node == name else ()
 
@@ -353,7 +355,7 @@ def learner_lives(path: Path, name: str) -> tuple[Spend, ...]:  # noqa: ARG001 #
 
 
 class OwnerSpend(LifeRecord):
-    """An owner's: the number of answers, and the price of all T of them, as the run may go on.
+    """Records an owner's spending: the number of answers, and the price of all T, as the run may continue.
 
     Create it before the journal is opened.
     """
@@ -365,7 +367,7 @@ class OwnerSpend(LifeRecord):
     def journal(self, instance: str) -> OwnerJournal:
         """Open the owner's journal, or make it; that of another run is put aside.
 
-        Raises JournalError, also if `.spends` knows of more answers: then an older journal was put back.
+        Raises JournalError, also if `.spends` has more answers, because then an older journal was put back.
         """
         file, mesh, path = self._file, self._file.mesh, StateFolder(self._state).journal(self._reader)
         price = price_of(file, self._reader)
@@ -398,7 +400,7 @@ class OwnerSpend(LifeRecord):
 
 
 def recorded_answers(file: CollaborationFile, owner: str, state: Path) -> int:
-    """Return the answers of this run that the folder's lines know of, whichever journal they are in."""
+    """Return the number of this run's answers by the folder's lines, whichever journal has them."""
     this_run = (file.mesh.name, file.mesh.run)
     lives = read_spends(StateFolder(state).spends(owner))
     return max((life.charged for life in lives if (life.mesh, life.run) == this_run), default=0)

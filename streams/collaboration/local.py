@@ -86,8 +86,8 @@ class CollaborationJournals:
 class StateJournals:
     """The journals of one run in a state folder, open until `closing` is left.
 
-    Those of other runs are put aside. Raises UsageError, JournalError if they do not fit, or an owner's is a
-    copy: no log tells of its answers.
+    Journals of other runs are put aside. Raises UsageError, JournalError if a journal does not fit, or an
+    owner's journal is a copy, as no log has the answers that the original may have given.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ def collaboration_topics(topics: MeshTopics, learner: str, owners: Mapping[str, 
 class LocalCollaboration:
     """One run of a collaboration in this process: each `advance` is one query.
 
-    Nobody is left out here: the learner waits for every owner. `sets` are what `fixed_sets` has returned,
-    which otherwise looks at every set before anything is asked: raises MeshFileError with each owner's
-    mistakes, and UsageError if a journal does not fit. A query raises UsageError if an owner refuses it, or
-    if theta diverges.
+    No owner is left out here: the learner waits for every owner. `sets` is a result of `fixed_sets`. Without
+    it `fixed_sets` is called, which reads every set before the first query, and raises MeshFileError with
+    each owner's mistakes. Raises UsageError if a journal does not fit. A query raises UsageError if an owner
+    refuses it, or if theta diverges.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class LocalCollaboration:
             self._failure = error
 
     def _check_owners(self, over: int) -> None:
-        """Raise UsageError for an owner that has not answered up to query `over`, the last that is over."""
+        """Raise UsageError for an owner that lacks an answer up to query `over`, the last completed query."""
         for name, owner in self.owners.items():
             if owner.machine.seen < over:
                 raise UsageError(
@@ -255,7 +255,7 @@ _REFUSALS = {
     CollaborationNotice.PASSED,
     CollaborationNotice.FOREIGN,
 }
-"""With these an owner refuses a query."""
+"""The notices with which an owner refuses a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +306,6 @@ class _LearnerWatcher:
 def run_collaboration(file: CollaborationFile) -> QueryRecord:
     """Run a collaboration in this process, to its end; return its last record. Raises MeshFileError.
 
-    Nothing is kept on the disk, so the total spending of several runs over the same records is not counted.
+    Nothing is written to the disk, so the total spending of several runs on the same records is not counted.
     """
     return LocalCollaboration(file).run()

@@ -13,7 +13,7 @@ from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures,
 
 
 class _Party:
-    """What learner and owner show: the process, and how far they are. `connected`: is the broker there?"""
+    """The metrics that learner and owner share: process and progress. `connected`: does the broker answer?"""
 
     def __init__(
         self, mesh: str, name: str, queries: int, done: int, connected: Callable[[], bool], ends: float

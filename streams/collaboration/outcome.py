@@ -23,7 +23,7 @@ LAST, AVERAGE = "last theta", "average"
 
 @dataclass(frozen=True, slots=True)
 class OwnerOutcome:
-    """What an owner's `charged` answers about its `records` have spent, and what it promises for all T."""
+    """The spending of an owner's `charged` answers about its `records`, and its promise for all T answers."""
 
     records: int
     charged: int
@@ -40,8 +40,8 @@ class OwnerOutcome:
 class CollaborationOutcome:
     """The result of a run: theta (d,) after `queries`, and the `average` (d,), which is the model.
 
-    With Algorithm 1, which averages nothing, both are the last theta. `scores`: on the held-out records, if
-    there are any, of the "last theta" and, with Algorithm 2, the "average".
+    With Algorithm 1, which does not average, both are the last theta. `scores`: the scores on the held-out
+    records, if there are any, of the "last theta" and, with Algorithm 2, of the "average".
     """
 
     queries: int

@@ -1,7 +1,7 @@
-"""Passes over an owner's fixed set of records: one a query, in chunks, so memory does not grow with the set.
+"""Passes over an owner's fixed set of records: a pass per query, in chunks, to bound the memory.
 
-A set of up to 32 MiB is decoded once, and kept in memory; one that is read as arrays is read anew.
-A record that cannot be decoded has no place in a set: `fixed` refuses it before anything is spent.
+A set of up to 32 MiB is decoded once, and kept in memory. A set that is read as arrays is read again in each
+pass. A set must not have a record that cannot be decoded: `fixed` refuses the set before anything is spent.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +36,9 @@ _KEPT = 1 << 22
 
 
 class Passes:
-    """Passes over the records that `values` gives anew for each, in one order.
+    """Passes over the records. `values` yields all records for each pass, always in the same order.
 
-    `extent` says where they end. `arrays`: reads the same records faster, without saying what is wrong.
+    `extent` returns where the records end. `arrays` reads the same records faster, but reports no faults.
     """
 
     def __init__(
@@ -58,9 +58,10 @@ class Passes:
         self._source = "" if source is None else file.mesh.source_text(source)
 
     def fixed(self) -> RecordSet:
-        """Return the set as it stands, every record looked at.
+        """Return the set in its current state, after decoding every record.
 
-        Raises MeshFileError, which names owner and field, unless it holds n_l records that can be decoded.
+        Raises MeshFileError, which names owner and field, unless the set holds n_l records that can be
+        decoded.
         """
         if self._arrays is not None:
             sizes = [(int(chunk.present.sum()), chunk.present.size) for chunk in self._arrays()]
@@ -110,7 +111,7 @@ class Passes:
         return SetRead(asked.query, self._set(gradient_pass.records), gradient_pass.total)
 
     def _chunks(self) -> Iterator[Observations]:
-        """Return the set in chunks: as it was looked at, if it is small and ends where it did."""
+        """Return the set in chunks; from memory, if the set is small and its end has not changed."""
         if self._kept is not None and self._kept[0] == self._extent():
             return iter(self._kept[1])
         return chunks(self._values(), self._decoder) if self._arrays is None else self._arrays()
@@ -122,7 +123,7 @@ class Passes:
 class GradientPass:
     """One pass: the sum of the clipped gradients at `parameters` (d,), chunk by chunk.
 
-    `records` counts all; beyond n_l they are not added, as the set has changed then.
+    `records` counts all records. Records beyond n_l are not added, as the set must have changed then.
     """
 
     def __init__(self, mechanism: QueryMechanism, loss: Loss, parameters: FloatArray) -> None:
@@ -213,9 +214,9 @@ _MOST_COLUMNS = 128
 def number_chunks(
     file: Refuser, settings: object, path: tuple[str, ...], rows: int
 ) -> Callable[[], Iterator[Observations]] | None:
-    """Return what reads the records of a Parquet file anew, up to `rows` at a time; None if lines must.
+    """Return a reader of a Parquet file's records, up to `rows` at a time; None if it must be read as lines.
 
-    All columns must hold numbers and become `number` or `bounds`, and the whole file be taken.
+    All columns must hold numbers and become `number` or `bounds`, and the source must use the whole file.
     """
     if not isinstance(settings, FileSettings) or settings.kind != "parquet" or settings.path is None:
         return None

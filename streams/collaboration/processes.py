@@ -1,4 +1,4 @@
-"""An owner's set of records that is a topic of its own broker: up to the ends that the first answer fixed."""
+"""The processes of an owner and of the learner on a broker, and an owner's set that is a topic."""
 
 import logging
 import secrets
@@ -54,7 +54,7 @@ _BATCH = 4096
 class TopicSet:
     """The committed records of a topic, partition after partition.
 
-    `fixed`: where they end; None: where they end now.
+    `fixed`: the partitions' ends; None: their current ends.
     """
 
     def __init__(self, broker: BrokerSettings, topic: str, fixed: Extent | None) -> None:
@@ -145,8 +145,8 @@ class PartyOptions:
 class OwnerProcess:
     """One process of the owners `names`, which share a broker, a loop and endpoints, and no state.
 
-    Raises MeshFileError if the file lacks something that one needs, UsageError for owners that no process can
-    share.
+    Raises MeshFileError if the file lacks something that an owner needs, UsageError for owners that cannot
+    share a process.
     """
 
     def __init__(self, file: CollaborationFile, names: Sequence[str], options: PartyOptions) -> None:
@@ -159,7 +159,7 @@ class OwnerProcess:
         self._log = self._owners[0].log if len(names) == 1 else logging.getLogger("mirrormesh.owners")
 
     def run(self, stop: Stop) -> None:
-        """Run until asked to stop, or until every owner has ended. An owner that cannot start ends all.
+        """Run until asked to stop, or until every owner has ended. If an owner cannot start, all end.
 
         Raises ProcessExit when the learner is done, Failed, Stopped, JournalError, BusError, NotServed.
         """
@@ -202,7 +202,7 @@ class OwnerProcess:
             self._log.info("stopped, as asked")
 
     def _shared(self, key: str, of_owner: Callable[[str], T]) -> T:
-        """Return what all owners of the process have. Raises UsageError if two differ."""
+        """Return a setting that all owners of the process must share. Raises UsageError if two differ."""
         first, *rest = self._names
         for name in rest:
             if of_owner(name) != of_owner(first):
@@ -234,7 +234,7 @@ class _HostedOwner:
         self._journal = closing.enter_context(self._spend.journal(secrets.token_hex(16)))
 
     def begin(self, bus: Bus, ask: Ask, closing: ExitStack) -> None:
-        """Take the owner's place on the bus, and find where it continues. Raises Failed, BusError."""
+        """Say hello on the bus, and find where the owner continues. Raises Failed, BusError."""
         file, name, journal = self._file, self.name, self._journal
         self._role = OwnerRole(file, name, self._wire, journal, boot=secrets.token_hex(16))
         self._role.presence.hello(bus, ask)
@@ -297,7 +297,7 @@ class LearnerProcess:
     def run(self, stop: Stop) -> None:
         """Run until asked to stop.
 
-        Raises ProcessExit when all is asked, Failed, Stopped, JournalError, BusError, NotServed.
+        Raises ProcessExit when all queries are done, Failed, Stopped, JournalError, BusError, NotServed.
         """
         file, mesh, wire, broker = self._file, self._file.mesh, self._wire, self._file.mesh_broker
         ask: Ask = partial(retry_until_reachable, stop)
@@ -372,7 +372,7 @@ def _say(log: logging.Logger, summed: Summed, noticed: Noticed[CollaborationNoti
 
 
 class LearnerLog:
-    """Passes everything on; an owner that stays silent is logged once, until it is heard again."""
+    """Forwards everything. An owner that stays silent is logged once, until it is heard again."""
 
     def __init__(self, log: logging.Logger, metrics: LearnerMetrics) -> None:
         self._log, self._metrics, self._summed = log, metrics, Summed(log)
@@ -405,7 +405,7 @@ class LearnerLog:
 
 
 class OwnerLog:
-    """Passes everything on."""
+    """Forwards everything."""
 
     def __init__(self, log: logging.Logger, metrics: OwnerMetrics) -> None:
         self._log, self._metrics, self._summed = log, metrics, Summed(log)

@@ -44,17 +44,17 @@ BEATS_A_SECOND = 1.0
 
 
 def learner_quota(wire: Wire) -> Quota:
-    """Return the learner's: it asks, and reads every response."""
+    """Return the quota of the learner, which sends queries and reads every response."""
     return _quota(wire, learner_load(wire), heard=1)
 
 
 def owner_quota(wire: Wire, owner: str) -> Quota:
-    """Return an owner's: it reads the queries, and answers."""
+    """Return the quota of an owner, which reads the queries and answers them."""
     return _quota(wire, owner_load(wire, owner), heard=1)
 
 
 def auditor_quota(wire: Wire) -> Quota:
-    """Return that of who reads all topics."""
+    """Return the quota of the auditor, which reads all topics."""
     query_bytes, response_bytes = _sizes(wire, wire.responses)
     load = Load(0, query_bytes + response_bytes, 1 + len(wire.responses))
     return _quota(wire, load, heard=1 + len(wire.responses), sent=0)
@@ -73,7 +73,7 @@ def owner_load(wire: Wire, owner: str) -> Load:
 
 
 def queries_per_second(wire: Wire) -> float:
-    """Return the steady rate that quotas go by."""
+    """Return the steady rate that quotas are computed from."""
     load = learner_load(wire)  # what an owner sends or receives is part of it
     return min(FASTEST, max(1.0, NETWORK / max(load.sent, load.received)))
 

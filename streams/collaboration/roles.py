@@ -1,13 +1,13 @@
 """The roles of a collaboration: an owner answers the learner's queries, and the learner steps on the answers.
 
 An owner answers from its journal, or by a pass over its set. It recovers from its journal, which holds all
-that it has answered, and continues at the first query beyond. Its topic may lack answers of the journal,
-which are sent again; it may hold none that the journal lacks, as that journal was lost, and a new one would
-draw their noise again.
+its answers, and continues at the first query without an answer. If its topic lacks answers of the journal,
+they are sent again. If its topic holds an answer that the journal lacks, the owner fails: the journal with
+that answer was lost, and a new journal would draw the answer's noise again.
 
-The learner recovers from its journal: it asks the newest query again, the same bytes, and reads the owners'
-topics from the first response to that query on. A query on its topic that the journal does not know was
-asked by a journal that is lost.
+The learner recovers from its journal. It sends the newest query again, with the same bytes, and reads the
+owners' topics from the first response to that query on. If its topic holds a query that the journal lacks,
+the learner fails, as the journal with that query was lost.
 """
 
 import time
@@ -97,9 +97,9 @@ class OwnerWatcher(Protocol):
 class OwnerStart(NamedTuple):
     """The state of an owner when its machine starts.
 
-    `records`: its journal's. `published`: the largest query that its topic holds an answer to. `unsent`: the
-    bytes of journalled answers that the topic lacks. `offset`: that of the first query to read; `end`: where
-    its topic ended.
+    `records`: the journal's records. `published`: the largest query that the owner's topic has an answer to.
+    `unsent`: the bytes of journalled answers that the topic lacks. `offset`: the offset of the first query to
+    read; `end`: the end of the queries' topic at the start.
     """
 
     records: tuple[ResponseRecord, ...]
@@ -138,10 +138,10 @@ def owner_start(journal: OwnerRecords, name: str, wire: Wire, bus: Bus) -> Owner
 
 
 def _first_new(bus: Bus, wire: Wire, asked: Mapping[int, bytes], end: int) -> int:
-    """Return the offset of the first query beyond those `asked`, or one of them at another theta, or final.
+    """Return the offset of the first query that is not in `asked`, has another theta there, or is final.
 
-    `asked`: the digests of theta by number. `end`: where the topic ended before this reads it; without such a
-    query it is returned, as a query may come behind what is read.
+    `asked`: the digests of theta by number. `end`: the topic's end before this function reads it. Without
+    such a query `end` is returned, as new queries may come while the topic is read.
     """
     last, topic = max(asked, default=0), wire.topics.query
     for offset, _, query in messages(bus, topic, wire.query):
@@ -152,7 +152,7 @@ def _first_new(bus: Bus, wire: Wire, asked: Mapping[int, bytes], end: int) -> in
 
 
 def messages(bus: Bus, topic: str, decode: Callable[[bytes], T]) -> Iterator[tuple[int, bytes, T]]:
-    """Yield (offset, bytes, message) of a topic; what is refused is left out."""
+    """Yield (offset, bytes, message) of a topic, without refused messages."""
     for record in bus.stored({topic: bus.span(topic)[0]})[topic]:
         with suppress(Refused):
             yield record.offset, record.value, decode(record.value)
@@ -245,10 +245,10 @@ class OwnerRole:
 
 
 class _Reading:
-    """The pass over the set for the newest query; one that another query replaces ends early.
+    """The pass over the set for the newest query. A pass ends early if another query replaces its query.
 
-    `behind`: queries from before the start are not all read yet. Nothing is spent on those that the learner
-    has left behind, so the first pass waits for the newest.
+    `behind`: queries from before the start are not all read yet. No privacy is spent on queries that the
+    learner has left behind, so the first pass waits for the newest query.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class _Reading:
             self._world.elsewhere(partial(self._read, asked, pending))
 
     def catch_up(self) -> None:
-        """Begin the pass for the newest query: all are read."""
+        """Begin the pass for the newest query, as all queries are read."""
         if self._behind:
             self._behind = False
             if self._newest is not None:
@@ -286,7 +286,7 @@ class _Reading:
                 )
 
     def _read_once(self, asked: ReadSet, pending: Pending) -> SetRead | None:
-        """Return what a pass gives; while the set's broker is away, try again."""
+        """Return the result of a pass; while the set's broker is away, try again."""
 
         def wanted() -> bool:
             return self._is_newest(asked, pending)

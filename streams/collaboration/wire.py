@@ -1,6 +1,6 @@
 """Resolves the shared part of a collaboration: makes each object that the settings describe, once.
 
-Here too are its messages in bytes, and which of them the reader of each topic accepts.
+The module also has the encoding of its messages, and the checks with which each topic's reader accepts them.
 """
 
 from dataclasses import dataclass, field
@@ -172,9 +172,9 @@ def decode_response(data: bytes, expected: Expected) -> Response:
 
 @dataclass(frozen=True, eq=False)
 class Wire:
-    """What the learner and the owners of one collaboration say to one another, and where.
+    """The topics and messages of one collaboration's learner and owners.
 
-    `process`: the envelope of one process, which also signs (None: of who only reads).
+    `process`: the envelope of one process, which also signs (None for a process that only reads).
     """
 
     whole: Collaboration

@@ -82,7 +82,7 @@ class NodeObserver(Protocol):
         del round
 
     def made_by(self, generation: int) -> None:
-        """Take the generation of the newest mesh file that a plan was made by."""
+        """Handle the generation of the newest mesh file that a plan was made by."""
         del generation
 
     def wished(self, leave_from: int | None) -> None:
@@ -90,7 +90,7 @@ class NodeObserver(Protocol):
         del leave_from
 
     def committed(self, seconds: float) -> None:
-        """Take the seconds that a record needed to become durable."""
+        """Handle the seconds that a record needed to become durable."""
         del seconds
 
     def sent(self) -> None:
@@ -109,8 +109,8 @@ class NodeObserver(Protocol):
 class NodeRole:
     """Makes the role of one process of the node `name`: call `recover`, then `role`.
 
-    `new_id` returns ids of processes and lives. `warn` takes a line for the operator. `leave_from` returns
-    the first round without the node, if its owner has asked; it is asked before each heartbeat and plan.
+    `new_id` returns ids of processes and lives. `warn` logs a line for the operator. `leave_from` returns the
+    first round without the node, if its owner wants it to leave; it is called before each heartbeat and plan.
     """
 
     start: NodeStart
@@ -185,10 +185,10 @@ class NodeRole:
         beat: float | None,
         written: Action = lambda: None,
     ) -> Role:
-        """Return the role that continues at `start`. `open_slot` has its slot answered with `closed`.
+        """Return the role that continues at `start`. `open_slot` opens a slot, which `closed` answers.
 
-        `clock`: the world's. `beat`: as in `Role`; None: nothing is done by time, as nobody gives the node
-        up. `written`: as in `Role`.
+        `clock`: the world's clock. `beat`: as in `Role`; None: the role has no timers, as no peer gives the
+        node up. `written`: as in `Role`.
         """
         self._observer = observer
         fetch_clock = FetchClock(clock, self._mesh.silence, beats=beat is not None)
@@ -290,7 +290,7 @@ class NodeRole:
         return ()
 
     def wish(self) -> tuple[LeaveAsked, ...]:
-        """Return the owner's wish to leave, or to stay, if it is another one than before."""
+        """Return the owner's wish to leave, or to stay, if it has changed."""
         leave_from = self._leave_from()
         if leave_from == self._leaving or self.machine.halted:
             return ()

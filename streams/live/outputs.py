@@ -34,10 +34,11 @@ def as_json(value: dict[str, object]) -> bytes:
 class Decisions:
     """Writes decisions to `topic`: JSON with run, round and x, all public. At least once, in order.
 
-    `decided` is when, in seconds since 1970; with slots by time `slot` is when the round's slot begins, by
-    `slot_begins`, so that the two tell how late a decision is. A broker that takes none stops nothing:
-    decisions beyond the producer's queue are dropped and logged. With the decision of every `horizon`-th
-    round, and of the `last` one, stands the average of all up to it.
+    `decided` is the time of the decision, in seconds since 1970. With slots by time `slot` is the time at
+    which the round's slot begins, by `slot_begins`; the difference shows how late a decision is. A broker
+    that accepts no decisions does not stop the node: decisions beyond the producer's queue are dropped and
+    logged. The decision of every `horizon`-th round, and of the `last` one, also has the average of all
+    decisions so far.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class Decisions:
 
 
 WAIT = 1.0
-"""Longest time a step waits for predictions to be acknowledged; 0 once the broker has failed to."""
+"""Longest time in seconds that a step waits for acknowledgements; no wait once the broker has failed to."""
 
 
 class SharedBus:
-    """A bus whose acknowledgements several threads wait for, each for its own: one of them serves all."""
+    """A bus on which several threads wait for their acknowledgements. One of the threads serves all."""
 
     def __init__(self, bus: KafkaBus) -> None:
         self._bus, self.send = bus, bus.send
@@ -108,7 +109,7 @@ class SharedBus:
                 self._serve(0.0)
 
     def _serve(self, seconds: float) -> None:
-        """Serve the bus while others may wait. Called and left with the turn."""
+        """Serve the bus while others may wait. The caller has the turn before and after the call."""
         self._served = True
         self._turn.release()
         try:
@@ -125,11 +126,12 @@ _SLICE = 0.1  # seconds that one waits for reports, before it sends refused reco
 class Predictions:
     """Writes predictions of x_t for each record of slot t to `topic`, before anything is learnt from it.
 
-    They are JSON with run, round, partition, offset and prediction (null: the record cannot be read), with
-    the key `<partition>:<offset>`. `write` sends them, and `settle` waits until they are acknowledged, before
-    the step is journalled and by the thread that does that: after a crash they may come twice, and none is
-    missing. A broker that takes none stops nothing. With `classes` the prediction is the class's index, and
-    its name is added. `observed`: the part of a decision that the loss sees. Nodes may share the bus.
+    Predictions are JSON with run, round, partition, offset and prediction (null: the record cannot be read),
+    with the key `<partition>:<offset>`. `write` sends predictions, and `settle` waits until they are
+    acknowledged. The thread that journals the step calls `settle` first. So after a crash predictions may be
+    written twice, and none is missing. A broker that accepts no predictions does not stop the node. With
+    `classes` the prediction is the class's index, and the class's name is added. `observed`: the part of a
+    decision that the loss sees. Nodes may share the bus.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class Predictions:
             LOGGER.warning("a slot's predictions were not all written: %s", error)
 
     def _numbers(self, decision: Decision, observations: Observations) -> list[float | None]:
-        """Return the predictions. Total: there is one for each record, whatever a user's own loss does."""
+        """Return one prediction for each record, even if a user-defined loss fails."""
         size = len(observations.present)
         try:
             with np.errstate(all="ignore"):
@@ -195,7 +197,7 @@ class Predictions:
         self._waiting.pop()
 
     def settle(self) -> None:
-        """Wait until all are acknowledged, or not at all while the broker takes none. In any thread."""
+        """Wait until all are acknowledged, but not at all while the broker accepts none. In any thread."""
         try:
             if self._behind:
                 self._bus.serve()

@@ -70,14 +70,14 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         LOGGER.info("stopped, as asked")
 
 
-# Ends a run by the word of an operator: a plan without members, published as a scheduler would.
+# Ends a run for an operator, by a plan without members that is published as a scheduler publishes plans.
 
 PATIENCE = 60.0
-"""Seconds in which the schedulers' plans may come between."""
+"""Seconds for which schedulers' plans may come first."""
 
 
 class RunEnd:
-    """The end of one run. Schedulers go on meanwhile: the first record on top of the last plan counts."""
+    """Ends one run. Schedulers continue meanwhile, and the first record after the last plan is valid."""
 
     def __init__(self, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
         self._digest, self._log, self._bus, self._envelope = digest, log, bus, envelope
@@ -95,7 +95,7 @@ class RunEnd:
     def attempt(self) -> Plan | None:
         """Publish the end after the last valid plan, and read on; return the plan that ends the run, if any.
 
-        Raises Unreachable: it may have been published all the same. Raises OffsetOutOfRange.
+        Raises Unreachable, although the plan may have been published, and OffsetOutOfRange.
         """
         last = self._follow()
         if last is not None and not last.ended:
@@ -122,7 +122,7 @@ class RunEnd:
 def end_run(file: MeshFile, stop: Stop) -> Plan:
     """End the run of a mesh file, and return its last plan. Raises Failed, Stopped, BusError.
 
-    It is a scheduler's work, and needs its rights.
+    The process needs a scheduler's rights.
     """
     mesh, topics, envelope = file.mesh, file.resolved.topics, scheduler_envelope(file)
     with ExitStack() as closing:

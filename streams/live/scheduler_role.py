@@ -1,8 +1,9 @@
 """The role of a scheduler: it reads plans and heartbeats, and publishes the plans that follow.
 
-It has no journal, and recovers from its logs: before its first event it has read all plans and heartbeats
-that are stored, and it reads on where they end. Any number may run, so its own heartbeats have no name. They
-are the clock on which nodes are silent: time passes for it while it reads them.
+A scheduler has no journal, and recovers from the logs. Before its first event it has read all stored plans
+and heartbeats, and it continues where they end. Any number of schedulers may run, so a scheduler's own
+heartbeats have no name. They are the clock by which nodes become silent: time passes for a scheduler only
+while it reads its own heartbeats.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +59,7 @@ class SchedulerWatcher(Protocol):
     """Observes a scheduler. Who inherits it ignores what it does not define."""
 
     def planned(self, plan: Plan | None) -> None:
-        """Take the newest valid plan, whoever published it."""
+        """Handle the newest valid plan, whoever published it."""
         del plan
 
     def published(self, count: int) -> None:
@@ -66,15 +67,15 @@ class SchedulerWatcher(Protocol):
         del count
 
     def heard(self, live: int, slowest: int) -> None:
-        """Take the number of live nodes, and the last round that the slowest has stepped."""
+        """Handle the number of live nodes, and the last round that the slowest node has stepped."""
         del live, slowest
 
     def replayed(self, beat: Heartbeat, at: float) -> None:
-        """Take a heartbeat from the log, and when it was sent (seconds since 1970)."""
+        """Handle a heartbeat from the log, and the time at which it was sent (seconds since 1970)."""
         del beat, at
 
     def beat(self, beat: Heartbeat) -> None:
-        """Take a heartbeat read just now, and not refused."""
+        """Handle a heartbeat that was read just now, and not refused."""
         del beat
 
     def refused(self, reason: Reason | Refusal) -> None:
@@ -82,12 +83,12 @@ class SchedulerWatcher(Protocol):
         del reason
 
     def left_out(self, left: LeftOut) -> None:
-        """Note that a member is planned without, as it has held the others."""
+        """Note that a member is left out of plans, as it has delayed the others."""
         del left
 
 
 class SchedulerRole:
-    """Makes the role of one scheduler's process; `boot` is what its heartbeats say.
+    """Makes the role of one scheduler's process; `boot` is the process's id in its heartbeats.
 
     `envelope`: how its plans, and what it reads, are signed. `slots`: the clock of slots by time.
     """
@@ -117,8 +118,8 @@ class SchedulerRole:
     ) -> Role:
         """Return the role that continues at `start`, after `presence` has found its place.
 
-        `current` returns the round of the process's own clock (None: slots by count). `beats`: whether time
-        passes, which without heartbeats it does not.
+        `current` returns the round of the process's own clock (None: slots by count). `beats`: whether the
+        process sends heartbeats, without which no time passes for it.
         """
         settings, topics, watcher, lag = self._settings, self._topics, self._watcher, self._settings.lag
         period = heartbeat_period(settings.silence)
@@ -204,9 +205,9 @@ class SchedulerRole:
 
 
 class PlanningMachine:
-    """The scheduler machine, which halts here once the run is over, or another mesh file plans.
+    """The scheduler machine, halted once the run is over, or a scheduler with another mesh file plans.
 
-    `watcher` learns what each event has changed.
+    `watcher` is notified of each event's changes.
     """
 
     def __init__(self, settings: SchedulerSettings, watcher: SchedulerWatcher) -> None:
@@ -214,7 +215,7 @@ class PlanningMachine:
         self._machine, self._watcher = SchedulerMachine(settings), watcher
 
     def handle(self, event: SchedulerEvent) -> tuple[SchedulerEffect | Halt, ...]:
-        """Take one event and return the effects to carry out, in order. Raises ValueError."""
+        """Handle one event and return the effects to carry out, in order. Raises ValueError."""
         before = self._machine.last
         effects = self._machine.handle(event)
         last, watcher = self._machine.last, self._watcher
@@ -240,10 +241,10 @@ class PlanningMachine:
 
 
 class SchedulerTime:
-    """The time that a scheduler knows of: seconds in which it has read its own heartbeats, and the round.
+    """A scheduler's time: the seconds in which it has read its own heartbeats, and the round.
 
-    The round of its own clock counts as far as the append times of what it has read confirm it, and a period
-    of heartbeats.
+    The round of the scheduler's own clock counts only up to the newest append time that it has read, plus a
+    period of heartbeats.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class SchedulerTime:
         self._counted: int | None = None  # what counts of that
 
     def confirm(self, appended: float) -> None:
-        """Take the append time of a record."""
+        """Handle the append time of a record."""
         is_known = -inf < self._confirmed < inf
         if appended < inf:
             self._confirmed = max(self._confirmed, appended) if is_known else appended
@@ -264,7 +265,7 @@ class SchedulerTime:
             self._confirmed = inf
 
     def confirmed(self, appended: float) -> Iterator[Ticked]:
-        """Take the append time of a record that was read just now; yield what follows from it."""
+        """Handle the append time of a record that was read just now; yield the events that follow."""
         self.confirm(appended)
         bounded = self._bounded()
         if bounded != self._counted:

@@ -1,4 +1,4 @@
-"""Serves metrics and probes of a process's nodes, and runs its halves: data streams, and machines."""
+"""Serves metrics and probes of a process's nodes, and runs its two halves: data streams and machines."""
 
 import asyncio
 import logging
@@ -32,16 +32,16 @@ class Certificates:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """When the first for each broker ends, in seconds since 1970."""
+        """When the first certificate for each broker ends, in seconds since 1970."""
         return self.mesh.first, self.data.first
 
     def soon(self) -> str | None:
-        """Return a line on those that end soon; None if none does."""
+        """Return a line on certificates that end soon; None if none does."""
         return ", ".join(filter(None, [self.mesh.soon(), self.data.soon()])) or None
 
 
 class Ending(Protocol):
-    """Tells which certificates end soon."""
+    """Reports certificates that end soon."""
 
     def soon(self) -> str | None:
         """Return a line on them; None if there are none."""
@@ -76,10 +76,10 @@ class Endpoints:
         certificates: Certificates,
         ended: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Show metrics by node, each kind at its own endpoint; `stalled` says what stands still, if any.
+        """Serve metrics by node, each kind at its own endpoint; `stalled` names the part that stands still.
 
-        That goes to the owner alone: a part may stand still because of a record. So does what `ended` says of
-        how a node has ended: it may name a path or a broker of the owner's.
+        The name goes to the owner alone, as a part may stand still because of a record. The reason in `ended`
+        for a node's end also goes to the owner alone, as it may name a path or a broker of the owner's.
         """
 
         def missing(*, whole: bool) -> str | None:
@@ -108,7 +108,7 @@ def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> Non
 
 
 def liveness(loop: Loop, host: Host, data: DataStreams, limit: float, log: logging.Logger) -> Liveness:
-    """Return what tells whether nodes work. Neither a broker that is away nor missing data changes it."""
+    """Return the liveness of the nodes. Neither a broker that is away nor missing data affects it."""
     pulses = {
         "the node's loop": loop.pulse,
         "the data stream's loop": data.turning,
@@ -120,10 +120,10 @@ def liveness(loop: Loop, host: Host, data: DataStreams, limit: float, log: loggi
 async def serve(
     work: Action, end_work: Action, read: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: Stop
 ) -> None:
-    """Run the machines by `work`, and `read` their records, until either ends, or a stop is requested.
+    """Run the machines by `work`, and `read` their records, until either returns, or a stop is requested.
 
-    `end_work` lets `work` return, from any thread. `read` returns once its event is set. Raises the exception
-    of the one that ended first.
+    `end_work` makes `work` return, from any thread. `read` returns once its event is set. Raises the
+    exception of the function that ended first.
     """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 

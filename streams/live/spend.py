@@ -1,7 +1,8 @@
-"""What a process records of the spending on its reader's data, node or owner, and what it owes to others.
+"""Records a process's spending on its node's or owner's data, and exchanges the records of earlier lives.
 
-A life's line is written when its process starts, open, and when it ends in order: in the state folder, and
-beside a topic of data. What one of the two knows and the other lacks is exchanged at the start.
+A life's line is written as open when its process starts, and again when the process ends in order. The line
+goes to the state folder, and beside a topic of data. At a start each of the two gets the lines that only the
+other has.
 """
 
 import math
@@ -32,7 +33,7 @@ from streams.state.spends_topic import SpendsTopic, unwritten
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """`spent`: charged rounds of unknown runs; `reuse`: whether records used by them will be read again.
+    """`spent`: charged rounds of unknown runs; `reuse`: whether records of those runs will be read again.
 
     `other_data`: whether a new run reads other data than all earlier runs in `state`.
     """
@@ -58,7 +59,7 @@ class LifeRecord:
         self._lines: tuple[Spend, ...] | None = None
 
     def _begin(self, life: Spend, topic: SpendsTopic | None, *, fresh: bool, other_data: bool) -> Spend:
-        """Record in both that a life begins or goes on. Raises JournalError, BusError."""
+        """Record in folder and topic that a life begins or continues. Raises JournalError, BusError."""
         file, reader, state, self._topic = self._mesh_file, self._reader, self._state, topic
         data = data_of(file, reader, topic=None if topic is None else topic.data)
         stated = stated_apart(file, state, {reader: data}, other_data=other_data)[reader]
@@ -90,7 +91,7 @@ class LifeRecord:
 
 
 class NodeSpend(LifeRecord):
-    """A node's. Create it before the journal is opened.
+    """The record of a node's life. Create it before the journal is opened.
 
     Attributes
     ----------
@@ -115,8 +116,8 @@ class NodeSpend(LifeRecord):
 
         Raises UsageError also if the operator's options differ from those at the beginning of the run.
 
-        `is_named` tells whether a plan of this run names the node. Call it before this process's hello, after
-        which plans may name it because of itself.
+        `is_named` returns whether a plan of this run names the node. Call it before this process's hello, as
+        plans may name the node because of that hello.
         """
         self.begun = bool(journal.records() or journal.carried)
         if self.begun:
@@ -135,7 +136,7 @@ class NodeSpend(LifeRecord):
     def begin(self, journal: SqliteJournal, topic: SpendsTopic) -> Reuse:
         """Record that the run continues; return what is known of the data. Raises BusError.
 
-        Call it before this process's hello, and again if its journal has begun a new life since.
+        Call `begin` before this process's hello, and again if its journal has begun a new life since.
         """
         record = next(iter(journal.records(1)), None)
         first_life = begun_life(self._state, self.file.resolved, self.node, record, self._position())
@@ -153,7 +154,7 @@ class NodeSpend(LifeRecord):
             self._send(end_node(self._state, self.file.resolved, self.node, records[-1]))
 
     def _lives(self) -> list[Spend]:
-        """Return the recorded lives of this run in this folder: to others the operator said nothing here."""
+        """Return the recorded lives of this run in this folder. The operator's options concern no others."""
         folder = StateFolder(self.options.state)
         lives = (life for life in read_spends(folder.spends(self.node)) if life.run == self.file.mesh.run)
         return [life for life in lives if life.folder in {"", folder.known_id()}]
@@ -180,7 +181,7 @@ def begun_life(
 
 
 def end_node(state: Path, mesh: Mesh, node: str, record: JournalRecord) -> Spend:
-    """Record how far a node's run has got by its last record; return its life. Raises JournalError."""
+    """Record a node's progress by its last record; return its life. Raises JournalError."""
     slots = mesh.settings.slots
     ends: dict[str, float] = {}
     if isinstance(slots, TimeSlotsSettings):

@@ -20,10 +20,10 @@ from topology.plans import Plan, PlanRecord
 class NodeStart:
     """The state of the mesh when a node's machine starts.
 
-    `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
-    position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
-    `plans`, and the progress of those that hear the node. `unsent`: (topic, bytes) of journalled releases
-    that an edge lacks.
+    `who`: the process. `records`: the journal's records. `plans`: the topology's records from the journal's
+    position on, without void ones. `offsets`: by topic, where to read the in-edges, the topology after
+    `plans`, and the progress of the nodes that hear this node. `unsent`: (topic, bytes) of journalled
+    releases that an edge lacks.
     """
 
     who: Identity
@@ -34,7 +34,7 @@ class NodeStart:
 
 
 class _Plans(NamedTuple):
-    """Where a journal takes plans from; the topology from there or before, and its valid records."""
+    """The offset from which a journal needs plans; the topology from there or before; its valid records."""
 
     topology: int
     stored: list[Entry[PlanRecord]]
@@ -45,13 +45,13 @@ class _Plans(NamedTuple):
 class Starter:
     """Finds where the processes of one node continue on a bus, the first one and those after a crash.
 
-    Call it once the process has said hello: an older process of the node stops when it reads that. It reads
-    the node's own edges, those too that only another mesh file has and plans have switched on. A journal
-    older than its own published releases begins a new life (`new_id` gives ids), as another process.
-    Positions outside their logs are replaced by the logs' beginnings: the node has missed more than H rounds,
-    and joins again.
+    Call `start` once the process has said hello, as an older process of the node stops when it reads the
+    hello. `start` reads the node's own edges, including edges that only another mesh file has and plans have
+    switched on. A journal older than its own published releases begins a new life (`new_id` gives ids), as
+    another process. Positions outside their logs are replaced by the logs' beginnings: the node has missed
+    more than H rounds, and joins again.
 
-    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator.
+    `simulated`: whether the mechanism's noise is seeded. `warn` logs a line for the operator.
     """
 
     node: str
@@ -73,9 +73,9 @@ class Starter:
         return ask(lambda: self._look(who, rounds, plans))
 
     def _renewed(self) -> dict[str, frozenset[int]]:
-        """Read the own edges, and begin a new life if they hold releases that the journal lacks.
+        """Read the node's edges, and begin a new life if they hold releases that the journal lacks.
 
-        Returns, by target, the rounds of the journal's life on the edge.
+        Return, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
         sent_by_topic: dict[str, list[ReleaseMessage]] = {}
@@ -94,8 +94,8 @@ class Starter:
     def _is_renewed_by_others(self, plans: "_Plans") -> bool:
         """Return whether a new life begins, as edges that only another mesh file has hold newer releases.
 
-        A journal may be restored while the file changes, or together with an older file: then the releases
-        that it lacks can all be on edges that are not in the file at hand. Plans tell which these are.
+        A journal may be restored while the file changes, or together with an older file. Then all releases
+        that the journal lacks may be on edges that the current file does not have. Plans name these edges.
         """
         if self.mesh.topics.layout == "outbox":  # the one topic was read
             return False
@@ -119,7 +119,7 @@ class Starter:
         return True
 
     def _of_life(self) -> tuple[JournalRecord, ...]:
-        """Return the journal's records, but for the one that its life has from the one before."""
+        """Return the journal's records, without the record that its life inherits from the life before."""
         return tuple(record for record in self.journal.records() if record.round != self.journal.inherited)
 
     def _look(
@@ -160,10 +160,10 @@ class Starter:
         return NodeStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(replayed)))
 
     def _plans(self) -> "_Plans":
-        """Return where to take plans from, and the topology from there or before.
+        """Return the offset from which plans are needed, and the topology from there or before.
 
-        If the log has other plans where the journal's newest is to be, that one was lost with its broker's
-        disk, and others were made since: then all that is there is read.
+        If the log has another plan in the place of the journal's newest one, that plan was lost with its
+        broker's disk, and others were made since. Then the whole log is read.
         """
         topic, records = self.mesh.topics.topology, self.journal.records()
         log = self._log()
@@ -197,7 +197,7 @@ class Starter:
 
 
 def holds(stored: Iterable[Entry[PlanRecord]], record: JournalRecord) -> bool:
-    """Return whether the plan that a journal's record is for is where the record says."""
+    """Return whether the log has the plan of a journal's record at the record's position."""
     return any(
         entry.record.offset == record.topology_position
         and entry.message is not None
@@ -214,8 +214,8 @@ def unsent(
 ) -> Iterator[tuple[str, JournalRecord]]:
     """Yield (target, record) of journalled releases that are missing on edges that their plans switched on.
 
-    A process may have died, or its broker been away, before they were sent. The newest record is left out, as
-    the machine sends it again in any case.
+    A process may have died, or its broker been away, before the releases were sent. The newest record is left
+    out, as the machine sends its release again in any case.
     """
     planned: dict[int, Plan] = {}
     for plan_record in plans:

@@ -49,11 +49,12 @@ class NodeParts:
 class MeshParts:
     """The parts of a mesh. `round_timeout` None: nodes wait for ever.
 
-    `prices`: the price of each node's releases, for its journal; a node without one has an unknown price.
-    `agreed`: the settings of which `digest` is one, for journals; empty if they are not known. `isolates`:
-    whether evidence counts against its source. `envelopes`, `planner`: how each node and the scheduler sign.
-    `told`: whether nodes read who has evidence against them. `clock`: the broker's, where slots follow it.
-    `lag_limit`: seconds for which slower neighbours may hold a node (None: any).
+    `prices`: the price of each node's releases, for its journal; a node without an entry has an unknown
+    price. `agreed`: the settings that `digest` is the digest of, for journals; empty if they are not known.
+    `isolates`: whether evidence counts against its source. `envelopes`, `planner`: how each node and the
+    scheduler sign. `told`: whether nodes read which peers have evidence against them. `clock`: the
+    broker's clock, if slots follow it. `lag_limit`: seconds for which slower neighbours may delay a node
+    (None: any number).
     """
 
     topics: MeshTopics
@@ -115,7 +116,7 @@ class MeshParts:
 
 
 class MemoryMesh:
-    """Runs a mesh to its end. `report` takes (node, report) of every node, in the order they happen."""
+    """Runs a mesh to its end. `report` is called with (node, report) of every node, in order of time."""
 
     def __init__(
         self,
@@ -181,8 +182,8 @@ class MemoryMesh:
 class MemoryScheduler:
     """A scheduler's process on the memory bus. `error`: how it has ended, if it has.
 
-    `current` returns the round of its own clock (None: it has none). `watcher` observes it, in place of
-    `refused`, what it has refused.
+    `current` returns the round of the scheduler's own clock (None: it has none). `watcher` observes the
+    scheduler; without it, `refused` collects the messages that the scheduler has refused.
     """
 
     def __init__(
@@ -229,7 +230,7 @@ class MemoryScheduler:
 
 
 class _Refusals(SchedulerWatcher):
-    """Keeps only what a scheduler has refused."""
+    """Collects a scheduler's refusals, and ignores everything else."""
 
     def __init__(self, refused: list[Reason | Refusal]) -> None:
         self._refused = refused
@@ -251,7 +252,7 @@ class Crashed(ProcessExit):
 class MemorySlots:
     """Closes a process's slots from records in memory, each `seconds` of virtual time after it was opened.
 
-    `closed` takes a slot in its turn. `starved`: too few records are left for a slot.
+    `closed` is called with a slot in the node's turn. `starved`: too few records are left for a slot.
     """
 
     def __init__(
@@ -284,13 +285,13 @@ class MemorySlots:
 
 
 class _Told(NodeObserver):
-    """Passes a node's reports on, and keeps what it has refused."""
+    """Forwards a node's reports, and collects its refusals."""
 
     def __init__(self, report: Callable[[Report], None], refused: list[tuple[str, Refused]]) -> None:
         self._report, self._refused = report, refused
 
     def report(self, report: Report) -> None:
-        """Pass it on."""
+        """Forward the report."""
         self._report(report)
 
     def refused(self, topic: str, refused: Refused) -> None:
@@ -390,7 +391,7 @@ class MemoryNode:
             raise Crashed("a planted fault")
 
     def _over(self, role: NodeRole, error: Ended) -> None:
-        """End like a live process, which is then restarted; a machine that is done is kept."""
+        """End as a live process that is then restarted; a machine that is done is kept."""
         if isinstance(error, JournalError):
             raise error
         if is_orderly(error):

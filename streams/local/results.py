@@ -35,8 +35,8 @@ MOST = 1 << 28
 def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
     """Return the largest R_T^i/T of a node, over all nodes' losses, against one decision for the whole run.
 
-    None where it would take long, of an own loss, where it is no number, and of class sums and moments, which
-    minimise no loss.
+    None if the computation would take long, for a user-defined loss, if the result is no number, and for
+    class sums and moments, which minimise no loss.
     """
     mesh, rounds, batch_size = file.mesh, recorder.common_rounds, file.mesh.slots.size
     numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension
@@ -62,12 +62,12 @@ def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
 class NodeSummary:
     """One node over the common rounds.
 
-    `regret` is R_T/T, local and first-order. `stream_epsilon` is that of the node's whole stream (stream
-    level), None if nothing is protected. `malformed` counts the records that could not be decoded, `untimed`,
-    `late` and `overfull` those that entered no slot, `learnt` those that entered one and could be decoded,
-    None if nobody counted (records.slot_feed.RecordCounts). Regret and these counts
-    are private figures. `decision` is the newest one, `average` that of the `averaged` rounds of its
-    journal's life; both are public.
+    `regret` is R_T/T, local and first-order. `stream_epsilon` is the epsilon of the node's whole stream
+    (stream level), None if nothing is protected. `malformed` counts the records that could not be decoded;
+    `untimed`, `late` and `overfull` count records that entered no slot; `learnt` counts records that entered
+    a slot and could be decoded. Counts are None if nobody counted (records.slot_feed.RecordCounts). Regret
+    and these counts are private figures. `decision` is the newest decision, `average` the average over the
+    `averaged` rounds of the current life of the node's journal; both are public.
     """
 
     name: str
@@ -96,7 +96,7 @@ class NodeSummary:
 
     @property
     def epsilon(self) -> str | None:
-        """The same, in words."""
+        """`event_epsilon` in words."""
         return None if self.event_epsilon is None else as_text(self.event_epsilon)
 
     @property
@@ -280,8 +280,8 @@ def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[P
 def write_rounds(path: Path, recorder: Recorder, dimension: int, *, regret: bool = True) -> None:
     """Write one row per round and node, over the rounds that every node has stepped. Raises OSError.
 
-    `regret` is local R_T, and no column where it has no meaning, `gap` is
-    max_j ||q_j - q_i|| over what the node heard, `epsilon_spent` stream-level.
+    The column `regret` is local R_T, and is left out if regret has no meaning. `gap` is max_j ||q_j - q_i||
+    over the releases that the node heard. `epsilon_spent` is stream-level.
     """
     common = recorder.common_rounds
     spends = {name: spent(node, common) for name, node in recorder.nodes.items()}
@@ -326,8 +326,8 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
 def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
     """Call `save` with another name, then rename the file.
 
-    `private`: its mode is 0600; otherwise the process's mask sets it. Raises UsageError for a file that the
-    command under way reads, OSError, which names `path`, and what `save` raises.
+    `private`: the file's mode is 0600; otherwise the process's mask sets the mode. Raises UsageError for a
+    file that the current command reads, OSError, which names `path`, and the exceptions of `save`.
     """
     check_output(path)
     try:

@@ -38,10 +38,10 @@ def mesh_parts(
 ) -> MeshParts:
     """Return the parts of the file's mesh, for one process. Raises MeshFileError if a source is missing.
 
-    With slots by time there is no clock: the rounds must be given, and standard input cannot be sorted.
-    `seed` and `rounds` replace the file's. Nobody is silent in one process, so nodes wait for ever, and are
-    live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given: then nothing
-    is taken for granted of their progress either.
+    With slots by time no clock is used: the rounds must be given, and standard input cannot be sorted. `seed`
+    and `rounds` replace the file's. No node is silent in one process, so nodes wait for ever, and count as
+    live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given. Then nothing
+    is assumed of the nodes' progress either.
     """
     if seed is not None:
         file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
@@ -87,10 +87,10 @@ def _regret(algorithm: Algorithm) -> LocalRegret:
 
 
 class LocalSpends:
-    """The spends of all nodes, kept by the same code as for `node`. Create it before journals are opened.
+    """The spends of all nodes, recorded by the same code as for `node`. Create it before journals are opened.
 
     Journals of another run are put aside. `seed` replaces the file's. `other_data`: the operator states that
-    these are other data than those of all earlier runs in the folder. Raises MeshFileError or UsageError if
+    this run's data differ from those of all earlier runs in the folder. Raises MeshFileError or UsageError if
     the run cannot continue in this folder, JournalError.
     """
 
@@ -148,10 +148,10 @@ NEW_RUN = "the mesh needs a new run name (the new run counts what was spent)"
 
 
 def refuse_unknown(state: Path, node: str, run: str) -> None:
-    """Raise UsageError if a life of the run may have unknown charges, so that no budget can hold.
+    """Raise UsageError if a life of the run may have unknown charges, so that no budget can be kept.
 
-    Its process was killed, and its journal is gone, or that and what was written beside it. Raises
-    JournalError.
+    The process of such a life was killed, and its journal is missing, perhaps with the files beside it.
+    Raises JournalError.
     """
     if any(spend.run == run and spend.open for spend in all_spends(state, node)):
         raise UsageError(
@@ -163,7 +163,7 @@ def refuse_unknown(state: Path, node: str, run: str) -> None:
 def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
     """Raise UsageError if the journals are at different rounds, as the missing messages are lost.
 
-    Without a broker, plans and releases on their way end with the process.
+    Without a broker, plans and releases under way are lost with the process.
     """
     at = {name: max(map(_round, node.journal.records()), default=0) for name, node in mesh.nodes.items()}
     first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
@@ -183,8 +183,8 @@ def _round(record: JournalRecord) -> int:
 class LocalRun:
     """One run of a mesh in this process. `recorder` has its rounds so far.
 
-    With `spends` its journals are in their state folder, and the folder's known spending counts. Raises
-    UsageError if it cannot continue from there, JournalError.
+    With `spends` the run's journals are in the state folder of `spends`, and the spending known in this
+    folder counts. Raises UsageError if the run cannot continue from there, JournalError.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from nodes.values import FloatArray, Observations
 # missing. Records with equal scores are not put in an order: each measure is the same for all their orders.
 
 TOP = 100
-"""One record of that many is at the top: 1 %."""
+"""One record in 100 counts as being at the top."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def _nothing() -> None:
 
 
 def _ended(error: BaseException) -> Failed:
-    """Return the failure for what would end a reader's thread alone: the process must not end well."""
+    """Return the failure for an error that would end only a reader's thread, so that the process fails."""
     return Failed(f"the thread that reads was ended by {type(error).__name__}")
 
 
@@ -49,7 +49,7 @@ class ActionScheduler(ABC):
         """Do `action` once, that many seconds from now."""
 
     def fail(self, error: Exception) -> None:
-        """Raise it in a turn of its own, after the actions put before. From any thread."""
+        """Raise the error in a turn of its own, after the actions put before. From any thread."""
 
         def raise_it() -> None:
             raise error
@@ -164,14 +164,14 @@ class Loop(ActionScheduler):
 
 
 Ended = ProcessExit | BusError | JournalError
-"""How a node ends by itself. Any other exception is a mistake of ours, and ends the process."""
+"""The exceptions with which a node ends by itself. Any other one is a bug here, and ends the process."""
 
 
 class RoleQueue(ActionScheduler):
-    """Does a node's actions in the loop's turns, `before` before each; an `Ended` ends this node alone.
+    """Does a node's actions in the loop's turns, `before` before each. An `Ended` ends this node alone.
 
-    `over` is called once, in the loop's turn or before it runs, and nothing is done after it. Call `put`,
-    `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
+    `over` is called once, in the loop's turn or before the loop runs, and no action is done after it. Call
+    `put`, `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
     """
 
     def __init__(self, loop: ActionScheduler, before: Action, over: Callable[[Ended], None]) -> None:
@@ -199,11 +199,11 @@ class RoleQueue(ActionScheduler):
             self._do(action)
 
     def hold(self) -> None:
-        """Let all actions wait until `resume`. In the node's turn, or before the loop runs."""
+        """Make all actions wait until `resume`. In the node's turn, or before the loop runs."""
         self.held = True
 
     def resume(self, action: Action) -> None:
-        """Do `action`, and then what has waited, unless it holds again. From any thread."""
+        """Do `action`, then the actions that have waited, unless `action` holds again. From any thread."""
         self._loop.put(partial(self._resume, action))
 
     def _resume(self, action: Action) -> None:
@@ -226,17 +226,18 @@ class RoleQueue(ActionScheduler):
 T = TypeVar("T")
 
 COMMITS = 16
-"""Appends at a time, where several roles share a process: their waits for the disk overlap."""
+"""Concurrent appends if several roles share a process, so that their waits for the disk overlap."""
 TURN = 1e-6
-"""The shortest wait, in seconds: virtual time must go on where a difference of times is only rounding."""
+"""The shortest wait, in seconds: virtual time must advance even if two times differ by rounding alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessWorld:
-    """What one process has of its world.
+    """One process's access to its world.
 
-    `clock` returns monotonic seconds. `elsewhere` does long work, an owner's pass, where it holds nobody up.
-    `commits` does appends there; None: they are done in the turn, as nobody shares the loop.
+    `clock` returns monotonic seconds. `elsewhere` does long work, such as an owner's pass, outside of the
+    loop's turns. `commits` does appends outside of them; None: appends are done in the turn, as no other role
+    shares the loop.
     """
 
     bus: Bus
@@ -271,5 +272,5 @@ def in_memory(broker: MemoryBroker, bus: MemoryBus) -> ProcessWorld:
 
 
 def at_once(question: Callable[[], T]) -> T:
-    """Ask a bus that is never away."""
+    """Call a bus that is never away."""
     return question()

@@ -1,7 +1,7 @@
-"""Gives up silent peers at a deadline, but not before their topics were read to the end after it.
+"""Gives up silent peers at a deadline, once their topics were read to the ends that they have after it.
 
-The deadline starts when the own message is acknowledged, and pauses while fetches fail. It passes earlier for
-the few peers that are slower than the others, once a node has waited for them for as long as it may.
+The deadline starts when the process's own message is acknowledged, and pauses while fetches fail. For a few
+peers that are slower than the others the deadline passes earlier, once the node's patience has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,23 +19,24 @@ EACH = 0.02
 
 
 class Waiting(Protocol):
-    """Tells what a node waits for."""
+    """Reports what a node waits for."""
 
     @property
     def held(self) -> bool:
-        """Whether it waits for nothing but some neighbours, and has heard as many at least."""
+        """Whether the node waits only for some neighbours, and has heard at least as many others."""
 
     @property
     def done(self) -> bool:
-        """Whether it waits for nothing but the next plan."""
+        """Whether the node waits only for the next plan."""
 
 
 class Patience:
-    """What is left of `limit`, in seconds. Waiting for slow neighbours uses it up.
+    """The rest of the time `limit`, in seconds, for which a node may wait for slow neighbours.
 
-    All other time restores it, so a node spends at most half of its time with that; but not the time without
-    a plan, in which the same neighbours may hold all others at the end of the plans. `clock` stands still
-    while the broker is away. Call `look` before whatever may change what the node waits for.
+    Waiting for slow neighbours uses up the time, and all other time restores it, so a node waits for them at
+    most half of its time. Time without a plan restores nothing, as the same neighbours may then delay all
+    others at the end of the plans. `clock` stands still while the broker is away. Call `look` before anything
+    that may change what the node waits for.
     """
 
     def __init__(self, limit: float, clock: Callable[[], float], node: Waiting) -> None:
@@ -44,12 +45,12 @@ class Patience:
 
     @property
     def left(self) -> float:
-        """The seconds for which it may still wait for slow neighbours, at least."""
+        """The least number of seconds for which the node may still wait for slow neighbours."""
         return self._left
 
     @property
     def ended(self) -> bool:
-        """Whether the node must not wait any more for those that it waits for."""
+        """Whether the node must stop waiting for its slow neighbours."""
         return self._left == 0 and self._node.held
 
     def look(self) -> None:
@@ -109,9 +110,9 @@ SOON = 0.01
 
 
 class InFlight:
-    """What was sent and is not acknowledged, counted without a lock: each number has one writer at a time.
+    """Counts unacknowledged messages without a lock, as each number has one writer at a time.
 
-    The machine counts, in its turn, what it sends, the reader's thread what the broker has.
+    The machine counts sent messages in its turn. The reader's thread counts acknowledged ones.
     """
 
     def __init__(self) -> None:
@@ -119,20 +120,20 @@ class InFlight:
 
     @property
     def none(self) -> bool:
-        """Whether the broker has all."""
+        """Whether the broker has acknowledged all messages."""
         return self._acknowledged == self._sent
 
     def sent(self) -> None:
-        """Count one that was sent."""
+        """Count a message that was sent."""
         self._sent += 1
 
     def acknowledged(self) -> None:
-        """Count one that the broker has."""
+        """Count a message that the broker has acknowledged."""
         self._acknowledged += 1
 
 
 class Ends(Protocol):
-    """Tells where logs end."""
+    """Looks up the ends of logs."""
 
     def ends(self, topics: Sequence[str], /) -> Mapping[str, int]:
         """Return the offset of each topic's next record. Raises Unreachable, and other errors of the bus."""
@@ -141,7 +142,7 @@ class Ends(Protocol):
 class Deadlines:
     """The deadline of the current round, one at a time. `passed` is called in the loop's turn.
 
-    It passes earlier where `patience` has ended.
+    The deadline passes earlier if `patience` has ended.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Deadlines:
         self._reader: Reader | None = None
 
     def watch(self, reader: Reader) -> None:
-        """Take the edges' reader; before that no edge counts as read to its end."""
+        """Set the edges' reader. Before that no edge counts as read to its end."""
         self._reader = reader
 
     def sent(self) -> None:

@@ -1,4 +1,4 @@
-"""Bounds what others can cause: log lines by the hundred thousand, dead letters that fill a disk."""
+"""Limits the log lines and dead letters that others can cause, which could fill a disk."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ PERIOD = 10.0
 
 @dataclass(slots=True)
 class _Kind:
-    """A kind of line: when it was last told, the newest one since, and the number of those since."""
+    """A kind of line: when it was last logged, the newest line since then, and the number of those lines."""
 
     told: float
     level: int
@@ -25,10 +25,10 @@ class _Kind:
 
 
 class Summed:
-    """Logs the first line of a kind at once, and then one in `period` seconds that counts those since.
+    """Logs the first line of a kind at once, and then one line per `period` seconds that counts the others.
 
-    Call `catch_up` now and then, so that the last ones are told too, and `end` at the end. Kinds are few: the
-    caller makes none from what others send.
+    Call `catch_up` now and then, so that the last lines are logged too, and `end` at the end. There must be
+    few kinds: the caller must not make kinds from others' messages.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Summed:
             self._tell(line_kind)
 
     def catch_up(self) -> None:
-        """Log what is due, and forget kinds that have come no more."""
+        """Log the lines that are due, and forget kinds without new lines."""
         now = self._clock()
         due = [
             (kind, line_kind)
@@ -77,13 +77,13 @@ class Summed:
 
 
 MOST = 10
-"""Largest number of dead letters a second: a flooded edge fills no disk, and stops nobody."""
+"""Largest number of dead letters a second, so that a flooded edge neither fills a disk nor stops anybody."""
 
 
 class DeadLetters:
     """Writes up to `MOST` dead letters a second with `send`; drops the rest.
 
-    `longest`: the bytes of the longest letter that the topic takes; of a longer value it holds the beginning.
+    `longest`: the bytes of the longest letter that the topic accepts; a longer value is cut to its beginning.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class DeadLetters:
 
     @classmethod
     def to(cls, bus: Bus, topic: str, clock: Callable[[], float] = time.monotonic) -> "DeadLetters":
-        """Return what writes them to a topic."""
+        """Return a function that writes dead letters to a topic."""
         return cls(partial(bus.send, topic), bus.largest(topic), clock)
 
     def write(self, topic: str, value: bytes, refused: Refused) -> None:

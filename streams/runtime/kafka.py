@@ -1,6 +1,6 @@
 """Runs roles on a broker: a process's clients, opened and checked, its loop, and its orderly end.
 
-Schedulers and a collaboration's parties run so. Nodes have `NodeProcess`, as Faust reads their data.
+Schedulers and a collaboration's parties use this module. Nodes have `NodeProcess`, as Faust reads their data.
 """
 
 import logging
@@ -67,10 +67,10 @@ def in_a_thread(action: Action) -> None:
 
 
 class KafkaProcess:
-    """Roles on one bus, with one loop; each ends for itself.
+    """Roles on one bus, with one loop; each ends independently of the others.
 
-    `whose`: a role in words, as "owner". `limit`: the seconds in which the loop must turn. `commits` does the
-    appends of several roles in other threads, so that none waits for another's disk.
+    `whose`: a role in words, such as "owner". `limit`: the longest seconds between two turns of the loop.
+    `commits` does the appends of several roles in other threads, so that no role waits for another's append.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class KafkaProcess:
     def run(self, roles: Mapping[str, Role], stop: Stop) -> None:
         """Run the roles, by name, until all have ended or `stop` is asked.
 
-        What they have sent is acknowledged before they end well. Raises ProcessExit when all are done,
-        Failed, JournalError, BusError: of several the first failure; one of `BEGINS_AGAIN` at once.
+        Before a normal end all sent messages are acknowledged. Raises ProcessExit when all roles are done,
+        Failed, JournalError, BusError: of several failures the first; one of `BEGINS_AGAIN` at once.
         """
         self._runners = {
             name: Runner(role, self.world, partial(self._end, name)) for name, role in roles.items()

@@ -12,13 +12,14 @@ from streams.runtime.process import FLUSH, Ask
 from topology.plans import Heartbeat
 
 RECENT = 256
-"""Newest heartbeats of a name, among which are those of any other process of it that is still there."""
+"""Newest heartbeats of a name, among which are those of any other process of that name that still runs."""
 
 
 class Beacon:
-    """The heartbeats of a process without a name, of which any number may run. They are its own `boot`.
+    """The heartbeats of a process without a name, of which any number may run. Each is the process's `boot`.
 
-    Nobody else reads them: they only show that the broker is there. `kind`: what the process is.
+    No other process reads these heartbeats: they only show that the broker is there. `kind`: the kind of
+    process.
     """
 
     replaced = False
@@ -27,7 +28,7 @@ class Beacon:
         self._boot, self.whose, self.topic, self.first = boot, kind, topic, 0
 
     def hello(self, bus: Bus, ask: Ask) -> None:
-        """Say nothing, as it replaces nobody. `first`: where to read the topic from."""
+        """Send no hello, as the process replaces no other. `first`: where to read the topic from."""
         self.first = ask(lambda: bus.end(self.topic))
 
     def value(self) -> bytes:
@@ -43,8 +44,8 @@ class Beacon:
 class Presence:
     """Makes a process's heartbeats, and reads them back; `replaced` once a newer process has said hello.
 
-    `kind`: what the process is, as "owner". `beat` returns its current heartbeat. Call `read` in one thread
-    only.
+    `kind`: the kind of process, such as "owner". `beat` returns its current heartbeat. Call `read` in one
+    thread only.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Presence:
         ask(acknowledged)
 
     def renew(self, who: Identity) -> None:
-        """Go on as another process of the name, which has said hello under the identity before."""
+        """Continue as another process of the name, which has said hello under the identity before."""
         self.who = who
         self._earlier.add(who.boot)
 
@@ -101,8 +102,8 @@ class Presence:
     def _boots(self, bus: Bus) -> set[str]:
         """Return the boots of the earlier processes, which may say hello again.
 
-        Where messages are signed all of them, as others may send their hellos again; else those that may be
-        there yet.
+        If messages are signed these are all earlier processes, as others may replay their hellos; otherwise
+        only the processes that may still run.
         """
         boots = set[str]()
         first, end = bus.span(self.topic)

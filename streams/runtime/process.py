@@ -16,13 +16,13 @@ from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Un
 from streams.bus.connection import LOGGER
 from streams.mesh.user_code import interrupt
 
-# Whether the parts of a process still turn, whatever its brokers and its data do.
+# Checks that the parts of a process still run, independent of its brokers and its data.
 #
 # Each part gives signs of life in its own thread. Any thread may ask.
 
 
 class Pulse:
-    """The signs of life of one part. None is expected before the first, nor between `rest` and `wake`."""
+    """The signs of life of one part. No sign is expected before the first, or between `rest` and `wake`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,12 +34,12 @@ class Pulse:
         self._last = self._clock()
 
     def begin(self) -> None:
-        """Expect signs from now on, if there was none."""
+        """Expect signs from now on, if there was no sign yet."""
         if self._last is None:
             self.beat()
 
     def wake(self) -> None:
-        """Expect signs from now on: the part begins, also after a rest."""
+        """Expect signs from now on, as the part begins, also after a rest."""
         self._resting = False
         self.beat()
 
@@ -60,9 +60,10 @@ class Pulse:
 
 
 class Liveness:
-    """Tells which part stands still, and logs it once.
+    """Finds the part that stands still, and logs it once.
 
-    `pulses` must not be older than `limit` seconds. Each of `threads` returns whether that thread is there.
+    A part stands still if its pulse is older than `limit` seconds. Each of `threads` returns whether that
+    thread is alive.
     """
 
     def __init__(
@@ -105,9 +106,9 @@ SLICE = 0.05
 
 
 class Asked:
-    """An event that a signal handler may set; `threading.Event` takes a lock, which may be held then.
+    """An event that a signal handler may set. `threading.Event` needs a lock, which may be held then.
 
-    `looks` beats whenever somebody looks at it, as a start does while it waits.
+    `looks` beats whenever the event is read, as a start does while it waits.
     """
 
     def __init__(self) -> None:
@@ -143,13 +144,13 @@ class Stop:
         self._then: list[Callable[[], object]] = []
 
     def then(self, action: Callable[[], object]) -> None:
-        """Do `action` too; at once if a signal has come already."""
+        """Add an `action` for a signal; do it at once if a signal has come already."""
         self._then.append(action)
         if self.asked.is_set():
             action()
 
     def forget(self) -> None:
-        """Drop the actions: what they would end is over, and a process that begins again adds its own."""
+        """Drop the actions, as the work that they would end is over. A new beginning adds new actions."""
         self._then.clear()
 
     def __enter__(self) -> Self:
@@ -184,13 +185,13 @@ class ProcessExit(Exception):
 
 
 class Failed(ProcessExit):
-    """The process cannot go on."""
+    """The process cannot continue."""
 
     exit_code = 1
 
 
 class LogCut(Failed):
-    """A log has lost its end under the process: it has to find its place again, as after a crash."""
+    """A log has lost its end meanwhile. The process must find its place again, as after a crash."""
 
 
 class NodeCanStart(Failed):
@@ -198,11 +199,11 @@ class NodeCanStart(Failed):
 
 
 BEGINS_AGAIN = (LogCut, NodeCanStart, ClientFailed)
-"""What a process mends by beginning again, with new clients, and without a new process."""
+"""The errors after which a process begins again with new clients, without a new operating-system process."""
 
 
 class Unmendable(Failed):
-    """The process cannot go on, and starting it again does not mend that: the settings must change."""
+    """The process cannot continue, and a new start would fail too, as the settings must change."""
 
     exit_code = 2
 
@@ -221,7 +222,7 @@ FLUSH = 1.0
 
 
 class Ask(Protocol):
-    """Makes a request to the bus, and repeats it while the bus is unreachable or a log is cut meanwhile."""
+    """Makes a request to the bus, and repeats it if the bus is unreachable or a log is cut meanwhile."""
 
     def __call__(self, question: Callable[[], T], /) -> T:
         """Return the answer. Raises the request's other errors."""
@@ -234,7 +235,7 @@ class ProcessStopped(BaseException):  # like KeyboardInterrupt, so that `except 
 class Interruptible:
     """A context in which a signal raises ProcessStopped, as a read from a pipe may never return.
 
-    Outside of it a signal only sets `stop.asked`, and the next wait ends at once.
+    Outside of the context a signal only sets `stop.asked`, and the next wait ends at once.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -289,11 +290,11 @@ PERIOD = 1.0
 
 
 class ServiceManager:
-    """The service manager of this process; nobody, unless the environment names its socket.
+    """The service manager of this process; calls have no effect unless the environment names its socket.
 
-    Call `works` every `period` seconds from the loop that works: the first call says that the process is
-    ready. A watchdog that hears nothing for its time kills and restarts the process; the log then shows where
-    each thread was.
+    Call `works` every `period` seconds from the working loop. The first call reports that the process is
+    ready. A watchdog that gets no call within its time kills and restarts the process; the log then shows the
+    place of each thread.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -312,7 +313,7 @@ class ServiceManager:
         stalled: Callable[[], str | None],
         stop: Stop,
     ) -> None:
-        """Tell all of a process: `every` repeats an action in its loop, `stalled` says what stands still."""
+        """Report the state, repeated by `every`; `stalled` returns the part that stands still, if any."""
 
         def turned() -> None:
             stop.asked.looks.rest()  # the start is over
@@ -322,7 +323,7 @@ class ServiceManager:
         stop.then(self.stopping)
 
     def works(self, stalled: str | None) -> None:
-        """Say that the process works, or which part of it stands still, and then nothing else."""
+        """Report that the process works; if a part stands still, report only that part."""
         if stalled is not None:
             self._tell(f"STATUS={stalled}")
             return
@@ -330,7 +331,7 @@ class ServiceManager:
         self._ready = True
 
     def stopping(self) -> None:
-        """Say that the process ends."""
+        """Report that the process ends."""
         self._tell("STOPPING=1\nSTATUS=stops")
 
     def _tell(self, state: str) -> None:
@@ -351,16 +352,16 @@ class ServiceManager:
 
 # Ends a process whose start hangs, so that whoever keeps it running starts it again.
 #
-# Nobody else notices: a watchdog and probes begin with the loop, and a start may wait for a broker as long
-# as it is away. While it waits it looks again and again whether it is to stop.
+# Nothing else detects a hanging start, as a watchdog and probes begin with the loop. A start may wait for a
+# broker for as long as the broker is away. While it waits it checks `stop.asked` again and again.
 
 LIMIT = 300.0
-"""Seconds that a start may take without a look at its stop: it reads a journal, or a log of the broker."""
+"""Seconds for which a start may not check its stop, as it reads a journal, or a log of the broker."""
 _PERIOD = 1.0
 
 
 def end_hung() -> None:
-    """End this process at once, with where each of its threads is in the log."""
+    """End this process at once, and log the place of each of its threads."""
     faulthandler.dump_traceback(all_threads=True)
     os._exit(1)
 

@@ -1,8 +1,8 @@
-"""A disk under real SQLite files, which forgets what was not synced: the files are real, the power is not.
+"""A simulated disk under real SQLite files, which loses unsynced writes when its simulated power fails.
 
-SQLite reaches files by a table of functions, its VFS. The one of this Python's SQLite is wrapped here. What
-it writes to a folder of a simulation goes on to the file, as into a kernel's cache, and is noted until it is
-synced. When the power fails, any of the noted sectors are lost.
+SQLite accesses files by a table of functions, its VFS. This module wraps the VFS of this Python's SQLite.
+Writes to a folder of a simulation reach the file, as they would reach a kernel's cache, and are noted until
+they are synced. When the power fails, any of the noted sectors may be lost.
 
 Assumptions
 -----------

@@ -60,7 +60,7 @@ K = TypeVar("K", bound=StrEnum)
 class ScheduledFault(NamedTuple, Generic[K]):
     """A fault of a kind, after `at` events, at the process `who`.
 
-    `seconds` of virtual time it lasts, or pass until a restart; `amount` is its strength.
+    `seconds`: the virtual time that the fault lasts, or until a restart; `amount`: the fault's strength.
     """
 
     at: int

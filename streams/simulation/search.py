@@ -39,9 +39,10 @@ def check_connected(world: World, broken: set[str]) -> None:
 def may_wait(world: World, broken: set[str]) -> bool:
     """Return whether the mesh may wait for somebody who never comes, once the faults have stopped.
 
-    It waits for the first plan's members, and for a full member of the last plan that is only silent, if
-    nobody else has a place there. If all full members have begun anew, whoever has stepped begins again; if
-    nobody has, it waits for those who may have: silence ends no run.
+    The mesh waits for the first plan's members. It also waits for a full member of the last plan that is only
+    silent, if no other node has a place in that plan. If all full members have begun anew, the nodes that
+    have stepped begin again. If no node has stepped, the mesh waits for nodes that may have, as silence ends
+    no run.
     """
     settings = world.scene.parts.scheduler
     last = world.watch.oracle.last_plan

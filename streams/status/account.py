@@ -30,9 +30,9 @@ class ChargeCount(NamedTuple):
     """The last round that a node has stepped, and the number of rounds it has charged.
 
     `exactly`: the numbers come from the node's own journal. Otherwise `charged` counts all plans that name
-    the node, up to round `planned`: it may have missed some, or not have reached them yet. `priced`: as far
-    as known, they were charged at today's settings. `whole`: no earlier life of the run may have charged
-    more. `instance`: the journal's own id; "" by plans.
+    the node, up to round `planned`; the node may have missed some of them, or not have reached them yet.
+    `priced`: as far as known, the rounds were charged at the current settings. `whole`: no earlier life of
+    the run may have charged more. `instance`: the journal's own id; "" if the numbers come from plans.
     """
 
     stepped: int
@@ -52,11 +52,11 @@ class ChargeCount(NamedTuple):
 class PrivacyAccount(NamedTuple):
     """The privacy that a node has spent, and the rest. None: nothing is protected, or there is no budget.
 
-    `epsilon`, `delta`: those of a record (event level; 0 before the first charge). `spent`, `left`: of the
-    whole stream, at `stream_delta`. `rounds_left`: the number of rounds in which it may still learn;
-    `rounds_unused`: the number in which it might have, once it learns no more (by plans: at least).
-    `guarantee`: over all that is known. `at_most`: an earlier life of the run may have charged more, so that
-    less is left.
+    `epsilon`, `delta`: for a record (event level; 0 before the first charge). `spent`, `left`: for the whole
+    stream, at `stream_delta`. `rounds_left`: the number of rounds in which the node may still learn.
+    `rounds_unused`: once the node learns no more, the number of rounds in which it might have learnt (a lower
+    bound if it comes from plans). `guarantee`: the guarantee over all known spending. `at_most`: an earlier
+    life of the run may have charged more, so that less is left.
     """
 
     node: str
@@ -164,8 +164,8 @@ class OwnerTotal(NamedTuple):
 class OwnerAccount(NamedTuple):
     """What `charged` of `queries` answers have spent of the `epsilon` that all of them may spend.
 
-    Both are the owner's epsilon over `sharing`, and `delta` so its delta. `all_runs`: with the other runs
-    that the state folder knows of, for a record that is in up to `sharing` sets.
+    Both epsilons are divided by `sharing`, and so is `delta`. `all_runs`: the total with the other runs that
+    the state folder knows of, for a record that is in up to `sharing` sets.
     """
 
     owner: str
@@ -260,8 +260,8 @@ def public_charge_counts(
 ) -> dict[str, ChargeCount]:
     """Return nodes' charge_counts by plans and heartbeats on the mesh broker: upper bounds of their charges.
 
-    Of a node in `instances` there is none if the stored plans are all of the run's so far and name no other
-    instance of it: then nothing was charged before that one. Raises BusError, MeshFileError.
+    A node in `instances` has no count if the stored plans are all plans of the run so far, and name no other
+    instance of the node: then nothing was charged before that instance. Raises BusError, MeshFileError.
     """
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
@@ -281,7 +281,7 @@ def charge_counts_by(plans: Collection[Plan], stepped: Mapping[str, int | None])
     """Return upper bounds of nodes' charge_counts by all stored plans; `stepped` None: it is not known.
 
     A plan holds the number of earlier plans that name a node. A heartbeat may be older than the last charge,
-    so plans after it count too. Each plan is read once, however many nodes there are.
+    so plans after the heartbeat count too. Each plan is read once for all nodes.
     """
     plan_counts: dict[str, int] = {}
     for plan in plans:

@@ -77,7 +77,8 @@ class Finding(NamedTuple):
 class Findings(NamedTuple):
     """All mistakes, by round and source. `values`: the number of releases checked, each counted once.
 
-    `unjudged`: those of rounds whose plans are no longer stored; they were only compared with one another.
+    `unjudged`: the number of releases of rounds whose plans are no longer stored, which were only compared
+    with one another.
     """
 
     findings: tuple[Finding, ...]
@@ -96,9 +97,9 @@ def audit_releases(
 ) -> Findings:
     """Return the mistakes in the `releases`.
 
-    `plans` are in the order of their log, and read after the edges: otherwise a round may seem unplanned.
-    `charged`: the charged rounds of each node, or more, read after the edges too; None: not compared.
-    `exact_noise`: whether the mesh file says that noise is exact.
+    `plans` are in the order of their log, and must be read after the edges, as otherwise a round may seem
+    unplanned. `charged`: an upper bound of each node's charged rounds, also read after the edges; None: not
+    compared. `exact_noise`: whether the mesh file sets exact noise.
     """
     groups: dict[tuple[int, str, str], list[EdgeRelease]] = defaultdict(list)
     for release in releases:
@@ -182,7 +183,7 @@ def _unnamed(plan: Plan | None, release: EdgeRelease) -> tuple[FindingKind, str]
 def _exact_because(
     plan: Plan, before: Plan | None, release: EdgeRelease, last_learning: int | None
 ) -> str | None:
-    """Return why the release has no noise; None: it must have noise. The step of the round before made it."""
+    """Return why a release has no noise; None: it must have noise. A release is made in the round before."""
     if plan.follows == 0:
         return "this is the run's first round"
     listened = before.member(release.source) if before is not None else None
@@ -196,8 +197,8 @@ def _exact_because(
 class Read(NamedTuple):
     """The content of a mesh broker. `undecodable`: the number of bad records by (topic, reason).
 
-    `unread`: the edges, (source, target), that plans name and that could not be read: the mesh file does not
-    have their source any more, or has not got it yet, or their topic is gone.
+    `unread`: the edges, (source, target), that plans name and that could not be read, because the mesh file
+    no longer has their source, or does not have it yet, or because their topic was deleted.
     """
 
     plans: list[Plan]
@@ -272,9 +273,9 @@ def _edges(plans: Iterable[Plan]) -> set[tuple[str, str]]:
 
 # Finds mistakes in what the parties of a collaboration have said, which anybody on its broker may read.
 #
-# The learner asks each of T queries at one theta, or ends before and says so; each owner answers a query
-# with one value, none that was not asked, and none beyond T. Each has one journal. The noise is that of the
-# mesh file.
+# The learner sends each of T queries with one theta, or ends earlier with a final query. Each owner answers a
+# query with one value, and answers no query that was not sent, and none after T. Each party has one journal.
+# The noise is that of the mesh file.
 
 T = TypeVar("T", Query, Response)
 

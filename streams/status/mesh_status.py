@@ -96,7 +96,7 @@ Entry = tuple[Plan | Heartbeat, float]
 
 
 class Refusals(NamedTuple):
-    """What was refused: the `letters` that a node has written of it, and of its own `beats`, by who watches.
+    """Counts of refusals: `letters` that a node has written, and its own `beats` that the observer refused.
 
     A node writes a dead letter for a refused message (two for a second value), but at most ten a second.
     """
@@ -108,10 +108,10 @@ class Refusals(NamedTuple):
 class NodeStatus(NamedTuple):
     """One node. `hears`: the sources whose edges into it are on, in its current plan.
 
-    `seen`: the age of its last heartbeat in seconds. `stepped` and `seen` are None before the first. `spent`:
-    an upper bound for the whole stream, infinite if nothing is protected. `budget` None: there is none.
-    `unused`: the least number of rounds of its budget that it has not used, once it learns no more, which
-    was so after round `learnt_until`.
+    `seen`: the age of the node's last heartbeat in seconds. `stepped` and `seen` are None before the first
+    heartbeat. `spent`: an upper bound for the whole stream, infinite if nothing is protected. `budget`: None
+    if there is no budget. `learnt_until`: the node's last learning round; `unused`: after it, a lower bound
+    of the rounds of the budget that the node has not used.
     """
 
     name: str

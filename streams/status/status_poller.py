@@ -28,8 +28,8 @@ LETTERS = 5.0
 class TopicPoller:
     """Returns entries not read before. Close it when done. Raises MeshFileError if no broker is given.
 
-    With `planning` it also notes when a scheduler was last heard, in `planner`: `time.monotonic` at the look
-    that found a new heartbeat; None before.
+    With `planning` the poller also records when a scheduler was last heard. `planner` is `time.monotonic` at
+    the request that returned a new heartbeat of a scheduler; None before.
     """
 
     def __init__(self, file: MeshFile, *, planning: bool = False) -> None:
@@ -186,7 +186,7 @@ class StatusPoller(Thread):
 
     @property
     def planner(self) -> float | None:
-        """When a scheduler was last heard, if the news tell; None before."""
+        """When a scheduler was last heard, if that is recorded; None before."""
         return self._topics.planner
 
     @property

@@ -1,8 +1,8 @@
 """Writes a commented schema by looking at the first records of a file or topic, for their owner to confirm.
 
-Nothing that learns calls it, as what it finds depends on records. It finds names, types and candidates.
-Bounds and lists it leaves open, unless the owner says that the records are public: what is fitted to a
-private stream would break the guarantee.
+No learning code calls this module, as its proposals depend on records. It proposes names, types and
+candidates. It leaves bounds and lists open unless the owner states that the records are public, because
+bounds fitted to a private stream would break the guarantee.
 """
 
 import csv

@@ -160,13 +160,13 @@ class Excuses:
     """What the faults of a history excuse.
 
     `clones`: copies made of a node's journal; each may lead to two values for one round, beside those that
-    were under way when the newer process started. `liars`: nodes that
-    forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
-    nodes whose journal was replaced by an older one. `broken`: nodes that stay broken for ever. `ahead`: the
-    round that a scheduler's clock has told. `forged`: what a stranger has written, by topic, in a
-    signed mesh: its own, and others' messages where they do not belong.
-    `partitions`: lost connections now. `late_until`: when schedulers, and what they write, are on time again.
-    `calm_at`: when all other faults have stopped.
+    were under way when the newer process started. `liars`: nodes that forge records on their own topics.
+    `forgotten`: topics that have lost acknowledged records. `rolled_back`: nodes whose journal was replaced
+    by an older one. `broken`: nodes that stay broken for ever. `ahead`: the round that a scheduler's clock
+    has shown. `forged`: a stranger's records by topic, in a signed mesh: its own messages, and others'
+    messages on topics where they do not belong. `partitions`: the current number of lost connections.
+    `late_until`: the time from which schedulers and their records are on time again. `calm_at`: the time at
+    which all other faults have stopped.
     """
 
     clones: Counter[str] = field(default_factory=Counter)

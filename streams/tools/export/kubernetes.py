@@ -85,7 +85,7 @@ def collaboration_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str,
 
 
 def warnings(raw: RawMesh | RawCollaboration, whose: Party | Participant | None) -> list[str]:
-    """Return what an export does not refuse, but hardly anybody means, one line each."""
+    """Return a line for each setting that an export allows, but that is probably not intended."""
     path = raw.file.path
     local = dict.fromkeys(server for side in _sides(raw, whose) for server in local_servers(side))
     lines = [f"{path}: {server}: a pod looks for this broker in itself" for server in local]
@@ -250,9 +250,9 @@ _KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 @dataclass(frozen=True, slots=True)
 class StatefulProcess:
-    """A process: `kind` is its command, `arguments` what follows the mesh file, `name` all its objects'.
+    """A process: `kind` is its command, `arguments` follow the mesh file, all its objects have the `name`.
 
-    `memory` (MiB) and `storage` (GiB) are what it asks for; `ports`: those of its brokers; `private`: it has
+    `memory` (MiB) and `storage` (GiB) are its requests; `ports`: the ports of its brokers; `private`: it has
     a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`;
     `code`: the user's code that it may run.
     """
@@ -343,7 +343,7 @@ def disruption(place: ClusterPlace, component: str) -> Object:
 _NODE = "node"
 _MIB, _GIB = 2**20, 2**30
 _MEMORY = 192
-"""MiB that a node has for itself: measured are 130 (docs/measurements/2026-11-23.md)."""
+"""MiB for a node without its neighbours' releases; 130 were measured (docs/measurements/2026-11-23.md)."""
 
 
 def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
@@ -411,7 +411,7 @@ def _score_name(node: str) -> str:
 
 
 def _memory(mesh: Mesh, node: str) -> int:
-    """Return the MiB that a node asks for: for itself, and for neighbours' releases within the horizon."""
+    """Return the MiB that a node requests: for itself, and for neighbours' releases within the horizon."""
     vectors = 16 + mesh.settings.horizon * len(mesh.graph.neighbours(node)[0])
     return _MEMORY + math.ceil(8 * mesh.settings.dimension * vectors / _MIB)
 
@@ -511,10 +511,10 @@ def _learner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
 
 
 def _party_memory(own: int, settings: CollaborationSettings, vectors: int) -> int:
-    """Return the MiB to ask for, where so many vectors of d numbers are held."""
+    """Return the MiB to request for that many vectors of d numbers in memory."""
     return own + math.ceil(8 * settings.dimension * vectors / _MIB)
 
 
 def _party_storage(settings: CollaborationSettings, vectors: int) -> int:
-    """Return the GiB of a volume whose journal keeps so many vectors of d numbers: all of a run."""
+    """Return the GiB of a volume for a journal that keeps that many vectors of d numbers, all of a run."""
     return 1 + 16 * settings.dimension * vectors // _GIB

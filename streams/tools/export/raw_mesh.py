@@ -1,6 +1,6 @@
-"""A mesh file as it is written, whose processes an export of it is for, and the mesh file of each of them.
+"""A mesh file as written, the parties that an export is for, and the mesh file of each of their processes.
 
-It has `${NAME}` in place of secrets, which an export never sees.
+These files have `${NAME}` in place of secrets, which an export never sees.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.parties import Party, score_user
 from streams.records.schema_files import file_decoder, header_columns
 
-# The secrets of a mesh file's brokers: which there are, none of them written out.
+# Finds the secrets of a mesh file's brokers, and refuses any that is written out.
 #
 # A secret in an exported mesh file is a variable, `${NAME}`, or a file in the process's folder of secrets.
 
@@ -36,7 +36,7 @@ Tree = Mapping[str, Any]
 
 
 def written_out(brokers: Any, file: str, path: tuple[str, ...]) -> Iterator[Problem]:
-    """Yield a problem for each secret that stands in `brokers`, at `path` of the file, as it is."""
+    """Yield a problem for each secret that is written out in `brokers`, which is at `path` of the file."""
     for side, settings in _sides(brokers):
         for key in TEXTS:
             value = settings.get(key)
@@ -89,7 +89,7 @@ def _sides(brokers: Any) -> Iterator[tuple[str, Tree]]:
 
 
 class UnresolvedTexts(Mapping[str, str]):
-    """An environment in which each of `names`, and whatever is not set, stands for itself."""
+    """An environment in which each of `names`, and each variable that is not set, expands to itself."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
@@ -123,9 +123,9 @@ class Raw(Generic[F]):
     owns: Mapping[str, Mapping[str, Any]]
 
     def brokers(self, name: str) -> Mapping[str, Any]:
-        """Return the brokers of one, as written; the mesh broker alone of who has no records on a topic.
+        """Return a participant's brokers, as written; only the mesh broker if its records are not on a topic.
 
-        Raises MeshFileError if there are none, or its own part is not here.
+        Raises MeshFileError if there are none, or the participant's own part is not here.
         """
         if name in self.file.on_topics:
             self.file.brokers(name)
@@ -140,11 +140,11 @@ class Raw(Generic[F]):
         return brokers
 
     def brokers_path(self, name: str) -> tuple[str, ...]:
-        """Return the keys that lead to the brokers of one."""
+        """Return the keys that lead to a participant's brokers."""
         return (self.file.part, name, "brokers") if self.owns[name].get("brokers") else ("brokers",)
 
     def mesh_broker(self, whose: str = "a scheduler") -> Mapping[str, Any]:
-        """Return the broker of who has no own part, as written. Raises MeshFileError if there is none."""
+        """Return the broker of a process without own part. Raises MeshFileError if there is none."""
         if self.file.common is None:
             raise self.file.refuse(("brokers", "mesh"), f"missing: must be given for {whose}")
         settings: Mapping[str, Any] = self.tree["brokers"]["mesh"]
@@ -276,10 +276,10 @@ def _known(names: Collection[str], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFile:
-    """A mesh file's text, and what must be there when it is loaded.
+    """A mesh file's text, and the variables and files that must exist when it is loaded.
 
-    `variables`: names of the environment. `files`: for each name in the folder of secrets what says where
-    it is from: the path in the mesh file, or the setting.
+    `variables`: names of the environment. `files`: for each name in the folder of secrets the origin of that
+    secret, which is the path in the mesh file, or the setting.
     """
 
     text: str
@@ -288,15 +288,15 @@ class ProcessFile:
 
     @property
     def checksum(self) -> str:
-        """The SHA-256 of the text: another one, and the process must be started anew."""
+        """The SHA-256 of the text. If it changes, the process must be started again."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
     """Return the mesh file of a node, whose private endpoint is `private`. Raises MeshFileError.
 
-    Its secrets are in `folder`. A path of records is left out, as the node reads them from its data broker;
-    the columns that the file's header names are written out.
+    The node's secrets are in `folder`. A path of records is left out, as the node reads its records from its
+    data broker; the columns that the file's header names are written out.
     """
     node_settings, own_variables = _own_settings(raw, node)
     node_settings["private_endpoint"] = private
@@ -306,7 +306,7 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
 def score_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
     """Return the mesh file of a process that scores with a node's decisions, as `node_file` does.
 
-    It is a user of its own on the data broker, and knows of the mesh broker the address alone.
+    The process is a user of its own on the data broker. Of the mesh broker it has only the address.
     """
     brokers, (node_settings, own_variables) = raw.brokers(node), _own_settings(raw, node)
     data, node_user = dict(brokers["data"]), brokers["data"].get("username")
@@ -350,7 +350,7 @@ def _of_node(
 def _of_source(file: str, path: tuple[str, ...], source: Tree) -> tuple[str, ...]:
     """Return the variables of a source's own broker and registry.
 
-    Raises MeshFileError for a secret that is written out, or lies in a file: an export takes none of them.
+    Raises MeshFileError for a secret that is written out or in a file, as an export supports neither.
     """
     wrong, texts = list[str](), list[str]()
     for side in ("broker", "registry"):

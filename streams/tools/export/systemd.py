@@ -31,7 +31,7 @@ UNITS = "etc/systemd/system"
 SETS = "/srv/mirrormesh"
 """Where the sets of owners are, a folder each. Nobody but root may enter it."""
 SET = "/run/mirrormesh/set"
-"""Where a service sees its own."""
+"""Where a service sees the set of its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Service:
 
 
 def user(name: str) -> str:
-    """Return a process's user: without a name of its own, all processes of a host would be one user."""
+    """Return a process's user name. Without it all processes of a host would be the same user."""
     full_name = f"mirrormesh-{name}"
     return (
         full_name
@@ -74,7 +74,7 @@ def user(name: str) -> str:
 
 
 def dropin(name: str, file: ProcessFile, port: int, more: list[str], code: Iterable[str] = ()) -> str:
-    """Return what one service does otherwise than its unit; `more`: further lines; `code`: it may run."""
+    """Return a service's differences from its unit; `more`: further lines; `code`: what it may run."""
     options = " ".join([f"--metrics {HERE}:{port}", *(f"--code={allowed}" for allowed in code)])
     lines = ["[Service]", f"Environment=OPTIONS='{options}'", *more]
     if file.variables:
@@ -124,10 +124,10 @@ OWNER = "mirrormesh-owner@.service"
 SCORE = "mirrormesh-score@.service"
 LEARNER = "mirrormesh-learner@.service"
 FIRST_PORT = 9100
-"""The scheduler's, or the learner's; nodes and owners have two each from the next one on: the shared one, and
-their owner's."""
+"""The port of the scheduler, or of the learner. From the next port on, each node and owner has two: the
+shared port, and the port for its owner."""
 FIRST_SCORE_PORT = 9301
-"""Of the processes that score, one each."""
+"""The first port of the processes that score, which have one each."""
 CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
 
 

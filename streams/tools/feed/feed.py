@@ -55,9 +55,10 @@ _BURST = 0.1
 
 
 def most_ahead(mesh: MeshSettings, topic: float) -> float:
-    """Return the seconds that a record may be ahead of the clock; the topic takes it up to `topic`.
+    """Return the seconds that a record may be ahead of the clock. The topic accepts up to `topic` seconds.
 
-    With slots by time nodes drop records beyond the horizon; half of it is used, as their clocks may differ.
+    With slots by time nodes drop records beyond the horizon. The result is at most half of the horizon, as
+    the nodes' clocks may differ.
     """
     return topic if mesh.slots.by == "count" else min(topic, mesh.horizon * mesh.slots.period / 2)
 
@@ -65,9 +66,9 @@ def most_ahead(mesh: MeshSettings, topic: float) -> float:
 class Pace:
     """At full speed, at `rate` records a second, or `by_timestamps`.
 
-    A delayed feed makes up for at most a tenth of a second of its rate, to avoid bursts. `replay`: past
-    records keep their intervals; otherwise they are due at once, as slots by time follow the clock. `ahead`:
-    the seconds that a record's time may be ahead of the clock.
+    A delayed feed catches up on at most a tenth of a second of its rate, to avoid bursts. `replay`: past
+    records keep their intervals; otherwise past records are due at once, as slots by time follow the clock.
+    `ahead`: the seconds that a record's time may be ahead of the clock.
     """
 
     def __init__(
@@ -108,18 +109,18 @@ class Pace:
 
 # Writes lines to a data topic: in order, each once, and without gaps.
 #
-# Not by the bus's sender: it sends a refused record again, behind those that were sent after it.
+# The bus's sender is not used, as it sends a refused record again behind records that were sent later.
 
 WINDOW = 10_000
-"""Largest number of records on their way. No letter is further behind."""
+"""Largest number of records under way. No letter is further behind its record's line."""
 Arrived = Callable[[KafkaError | None, Message], None]
-"""Takes the report on a record."""
+"""Handles the delivery report of a record."""
 QUIET = 5.0
 """Seconds without an acknowledgement before the broker is probed."""
 _SILENT = logging.getLogger("mirrormesh.feed.client")
 _SILENT.disabled = True  # a feed says in its own line what is wrong
 NO_TIME = -1
-"""Kafka's timestamp for a record without a time: it is in no slot."""
+"""Kafka's timestamp for a record without a time, which is in no slot."""
 _STEP = 0.05
 _SERVED = 0.02  # reports and signals are looked at this often while lines are sent
 _FLUSH = 1.0  # twice, and with the three seconds of a probe, at most five
@@ -127,7 +128,7 @@ _LONGEST = 8 * 2**20  # no limit by the client: letters are longer than records
 
 
 def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any]:
-    """Return the settings of a feed's producer: an idempotent one, which gives up no batch."""
+    """Return the settings of a feed's producer, which is idempotent and never gives up a batch."""
     return connection.producer_settings(broker, _LONGEST, linger=5) | {
         "enable.gapless.guarantee": True,  # nothing is sent after a record that the broker refuses
         "max.in.flight.requests.per.connection": 1,  # nor is anything on its way then
@@ -170,7 +171,7 @@ class Writer:
     def put(self, line: Line) -> None:
         """Write a line; a bad one becomes an empty record and a dead letter. Raises ProcessStopped, BusError.
 
-        Records do not wait for letters: otherwise a record's arrival time would depend on its content.
+        Records do not wait for letters, as otherwise a record's arrival time would depend on its content.
         """
         if self._failure is not None or time.monotonic() - self._served > _SERVED:
             self.tend()
@@ -200,7 +201,7 @@ class Writer:
         self._until(lambda: not self._letters)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, and report it if the broker is away. Raises ProcessStopped, BusError."""
+        """Wait, and report a broker that is away. Raises ProcessStopped, BusError."""
         self.tend()
         end = time.monotonic() + seconds
         while (seconds_left := end - time.monotonic()) > 0:
@@ -208,11 +209,11 @@ class Writer:
             self.tend()
 
     def finish(self) -> None:
-        """Wait until all is acknowledged. Raises ProcessStopped, BusError."""
+        """Wait until all records are acknowledged. Raises ProcessStopped, BusError."""
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
-        """Take reports and raise the failure, if any; wait for a broker that has long been silent.
+        """Handle delivery reports and raise the failure, if any; wait for a broker that has long been silent.
 
         Raises ProcessStopped.
         """
@@ -225,7 +226,7 @@ class Writer:
             self._wait_for_broker()
 
     def close(self) -> None:
-        """Disconnect, after a moment for records on their way; those not acknowledged are dropped."""
+        """Disconnect, after a short wait for records under way; unacknowledged records are dropped."""
         self._flush()
         self._drop_waiting()
         self._flush()  # what a broker may have stored is counted
@@ -273,7 +274,7 @@ class Writer:
         self._waiting.sleep(0.0)
 
     def _serve(self, seconds: float) -> None:
-        """Take the reports that are there, waiting up to `seconds` for one."""
+        """Handle the available delivery reports, waiting up to `seconds` for the first."""
         self._served = time.monotonic()
         try:
             self._producer.poll(seconds)
@@ -403,7 +404,7 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
 
 
 def takeable(line: Line, latest: float) -> Line:
-    """Return the line, without its time if the topic does not take it: then it is in no slot."""
+    """Return the line, without its time if the topic does not accept that time: then it is in no slot."""
     if line.timestamp is None or line.timestamp <= latest:
         return line
     return line._replace(timestamp=None)
@@ -445,8 +446,8 @@ def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator
 
 # Feeds an owner's set of records to its topic.
 #
-# Nothing of a set may be missing, and no line of a topic can be mended. So the file is looked at whole
-# before its first line is sent, and there are no dead letters.
+# No record of a set may be missing, and no line of a topic can be mended. So the whole file is checked before
+# its first line is sent, and there are no dead letters.
 
 
 def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float | None, stop: Stop) -> Fed:

@@ -1,4 +1,4 @@
-"""The lines of a feed: the source that they are read from, their numbers, and those that a topic holds."""
+"""The lines of a feed: opens their source, numbers them, and finds the lines that a topic holds already."""
 
 import base64
 import hashlib
@@ -38,14 +38,14 @@ from streams.records.record import CHUNK, RawRecord, message_headers, moved
 from streams.records.sources import Source, check_source, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
-"""Kinds that are no lines, and those that hold the same in lines."""
+"""Kinds of files without lines, and the kinds that hold the same records in lines."""
 TimeOf = Callable[[bytes], float | None]
 """Reads a record's time, in seconds since 1970; None if missing or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """The request, beside the mesh file.
+    """The options of a feed, beside the mesh file.
 
     `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
     first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times. `shift`: the
@@ -63,11 +63,11 @@ class FeedOptions:
 class Opened:
     """A source and how to feed it.
 
-    `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
-    `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
-    in order of time, so none may wait for its time and hold up others. `piped`: from standard input. `shift`:
-    the seconds that have been added to each time. `ahead`: how many records may be read before the first of
-    them is sent: of what may wait for its writer, one.
+    `timed`: Kafka's timestamps are the records' own times, read by `time_of` if the source does not give
+    them. `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are
+    not in order of time, so a record must not wait for its time and delay others. `piped`: from standard
+    input. `shift`: the seconds that have been added to each time. `ahead`: how many records may be read
+    before the first of them is sent; 1 if the source may wait for its writer.
     """
 
     source: Source
@@ -83,8 +83,8 @@ class Opened:
 def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     """Open the source of a node. Raises MeshFileError if it cannot be fed as requested.
 
-    With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds: later
-    records would be waited for, and no slot takes them.
+    With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds. The feed
+    would wait for later records although they are in no slot.
     """
     check_pace(file, rate=wanted.rate, records=wanted.records)
     settings = file.own(node).source
@@ -124,10 +124,10 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
 
 
 def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None = None) -> None:
-    """Raise MeshFileError for what goes by the places of records, with slots by time, where none may count.
+    """Raise MeshFileError for options that depend on records' places, which slots by time forbid.
 
-    One record more would delay all later ones at a `rate`, perhaps into another slot, and keep the last of
-    the first `records` out.
+    One additional record would delay all later records at a `rate`, perhaps into another slot, and would
+    exclude the last of the first `records`.
     """
     if by_time(file.mesh):
         options = {"--rate": rate, "--records": records}
@@ -195,7 +195,7 @@ def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
 
 # The numbered records of a feed, and the dead letters of bad ones.
 #
-# A dead letter is for the owner's eyes: {"line": 17, "reason": ..., "value": base64}
+# A dead letter is for the owner alone: {"line": 17, "reason": ..., "value": base64}
 
 FURTHEST = 253_402_300_800.0
 """The first second of the year 10000: a later time is a mistake."""
@@ -204,8 +204,8 @@ FURTHEST = 253_402_300_800.0
 class Line(NamedTuple):
     """A record of the feed, its `number` from 1 on, and its own Kafka timestamp, if any.
 
-    `mark`: a digest of all lines up to this one, and of the shift of their times. `bad`: why it cannot be
-    learnt from, if so, for its owner.
+    `mark`: a digest of all lines up to this one, and of the shift of their times. `bad`: the reason why the
+    node cannot learn from the record, if any, for its owner.
     """
 
     number: int
@@ -317,7 +317,7 @@ def digest(letter: bytes) -> bytes:
 def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
     """Return the letters of bad lines whose digests are not `there`: the last `BYTES` of them, in order.
 
-    No more can be lost when a feed is killed; earlier missing letters were deleted by their log's retention.
+    A killed feed can lose only these letters. Earlier missing letters were deleted by their log's retention.
     """
     letters, size = deque[bytes](), 0
     for line in lines:
@@ -332,9 +332,9 @@ def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
 
 # Checks a data topic before a feed, and finds the lines that it holds.
 #
-# A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So missing or repeated
-# lines, and other writers' records, are found at once: those of open and aborted transactions too, as they
-# take offsets. So it alone reads a data topic uncommitted.
+# A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So a feed detects missing
+# or repeated lines, and other writers' records, at once. It also detects records of open and aborted
+# transactions, as they have offsets; for this the feed alone reads a data topic uncommitted.
 
 LINE, MARK = "line", "mark"
 """The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
@@ -342,16 +342,16 @@ ANEW = "feed what it was begun with, or delete it, provision it, and give the ru
 
 
 class FeedFailed(BusError):
-    """The feed cannot go on; the text is one line for the user, and never shows a record."""
+    """The feed cannot continue; the text is one line for the user, and never shows a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedTopic:
     """A data topic that can be fed: it holds `line` lines; the last has the `mark`.
 
-    `largest`: the longest value that it takes, in bytes. With `timed` records keep their own times, which may
-    be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters. `access`: what
-    the feed needs of the broker.
+    `largest`: the longest value that the topic accepts, in bytes. With `timed` records keep their own times,
+    which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters.
+    `access`: the broker access that the feed needs.
     """
 
     name: str

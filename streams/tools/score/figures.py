@@ -17,7 +17,7 @@ from streams.runtime.process import Liveness, Pulse
 from streams.tools.score.scorer import ModelVersion
 
 EVERY: Final = 1.0
-"""Seconds between two looks at how much waits."""
+"""Seconds between two counts of the waiting messages."""
 STILL: Final = 60.0
 """Seconds for which the loop may stand still: a transaction has ended by then, or is void."""
 
@@ -81,7 +81,7 @@ class ScoreFigures:
             self._looked, self._lag = now, _waiting(consumer)
 
     def scored(self, batch: Sequence[Any]) -> None:
-        """Count how long ago the messages of a batch were written, now that their scores are."""
+        """Count the age of each message of a batch, now that the scores are written."""
         now, times = 1e3 * time.time(), [message.timestamp() for message in batch]
         ages = [now - moment for kind, moment in times if kind != TIMESTAMP_NOT_AVAILABLE]
         self._latency.observe_all(np.maximum(ages, 0.0) / 1e3)

@@ -1,15 +1,16 @@
 """Reads a topic, scores its messages and writes the scores: each once, by transactions of Kafka.
 
 The positions of a batch are committed in the transaction that holds its scores, so a reader of committed
-records sees both or neither. Three rules keep each message in one of them, whoever dies or is suspended:
+records sees both or neither. Three rules keep each message in exactly one transaction, even if a process dies
+or is suspended:
 
 1. The positions are committed under this process's membership of the group, as it is after the batch was
-   read. The broker refuses those of a process that was taken for dead, and its transaction is aborted.
-2. A partition that is given back while a batch is read takes its messages out of that batch: nothing of them
-   has been written, and its next owner begins at the position that was committed.
-3. What was aborted is read again from the committed positions.
+   read. The broker refuses the positions of a process that it considers dead, and aborts its transaction.
+2. If a partition is given back while a batch is read, its messages are removed from that batch. Nothing of
+   them has been written, and the partition's next owner begins at the committed position.
+3. Messages of an aborted transaction are read again from the committed positions.
 
-A partition is given back where messages are read alone, and there no transaction is open.
+Partitions are given back only while messages are read, and no transaction is open then.
 """
 
 import math
@@ -111,7 +112,7 @@ class SchemaFetcher:
         self._answers = True
 
     def check(self) -> None:
-        """Look for the first time. Raises Denied if the registry refuses these credentials."""
+        """Do the first check. Raises Denied if the registry refuses these credentials."""
         try:
             self._registry.look()
         except Unreachable as error:
@@ -186,7 +187,7 @@ class ScoreProcessor:
                 self._score(batch)
 
     def _beat(self) -> None:
-        """Tell probes and the service manager that the loop turns."""
+        """Report to probes and the service manager that the loop turns."""
         if self.figures is not None:
             self.figures.beat()
         now = time.monotonic()

@@ -84,9 +84,9 @@ class Scorer:
             self._guarantee["delta"] = guarantee.delta
 
     def scores(self, messages: Sequence[bytes | None], version: ModelVersion) -> list[bytes | Fault | None]:
-        """Return of each message its score as JSON, the fault of its record, or None: it holds no record.
+        """Return for each message its score as JSON, the fault of its record, or None: it holds no record.
 
-        Total: whatever a message holds, and whatever an own loss does.
+        Every message has a result, whatever it holds, and whatever a user-defined loss does.
         """
         outcomes: list[bytes | Fault | None] = [None] * len(messages)
         records = [
