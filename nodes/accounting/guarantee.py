@@ -188,9 +188,9 @@ class Price(NamedTuple):
     Attributes
     ----------
     epsilon : Fraction or None
-        That of a record, for the whole stream (event level); None: nothing is protected.
+        The epsilon of a record, for the whole stream (event level); None: nothing is protected.
     delta : float
-        That of a record.
+        The delta of a record.
     stream_delta : float
         The delta at which the stream-level epsilon holds.
     settings : tuple of (key, value)
@@ -235,7 +235,8 @@ class Ledger:
     Attributes
     ----------
     epsilon : Fraction or None
-        That of one release at event level, the largest of a schedule, above 0; None: nothing is protected.
+        The epsilon of one release at event level (of a schedule the largest), above 0; None: nothing is
+        protected.
     batch_size : int
         The number of observations of a slot.
     budget : Fraction or None

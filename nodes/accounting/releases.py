@@ -274,9 +274,9 @@ class GrowingSum:
     delta: float = field(default=0.0, init=False)
 
     def spent(self, charged: int, round: int | None = None) -> float:
-        """Return the sum of the `charged` largest among rounds 1..round: a round is charged at most once.
+        """Return h times the sum of the `charged` largest epsilons of rounds 1..round.
 
-        Charges beyond the number of rounds count as the largest of all.
+        A round is charged at most once. Charges beyond the number of rounds count at the largest epsilon.
         """
         last = self.schedule.rounds if round is None else min(round, self.schedule.rounds)
         recent = min(charged, last)
@@ -363,7 +363,7 @@ class BandComposition:
         return most_within(self.spent, budget)
 
 
-# The tightest known composition, as a table made before the first round: a step only looks up.
+# The tightest known composition, as a table that is computed before the first round and read at each step.
 
 TightKind = Literal["laplace", "pure"]
 

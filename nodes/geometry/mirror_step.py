@@ -27,7 +27,7 @@ ENTROPY_FLOOR = 1e-12
 
 
 class NotOffered(ValueError):
-    """The mirror map and constraint have no exact step; the text names the combinations that do."""
+    """The mirror map and constraint have no exact step; the text names the combinations that have one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

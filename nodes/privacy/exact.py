@@ -76,7 +76,7 @@ def one_word(words: Words) -> int:
 
 
 def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers around e^-x 2^bits, x >= 0: at most it, and at least it.
+    """Return two integers that enclose e^-x 2^bits, x >= 0: one at most, and one at least this number.
 
     e^-x = (e^-r)^(2^k), r = x/2^k at most 1/2. e^-r is a series, every term rounded outwards.
     """

@@ -90,7 +90,7 @@ class LaplaceParameters(Sampled):
     theta, norm
         The bound that the clip enforces, and its norm.
     epsilon : Fraction
-        That of one release, exactly.
+        The epsilon of one release, exactly.
     mirror_map, constraint, step_size
         Those of the algorithm, for the radius; step sizes must not grow.
     sampler : Sampler

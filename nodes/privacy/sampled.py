@@ -68,9 +68,9 @@ class OnGradients(Sampled):
     theta : float
         The bound that the clip enforces on each gradient, in the mechanism's norm.
     epsilon : Fraction
-        That of one release, exactly, at `delta`.
+        The epsilon of one release, exactly, at `delta`.
     delta : float
-        That of one release; 0: pure.
+        The delta of one release; 0: pure.
     batch_size : int
         h, the fixed public number that sums are divided by.
     dimension : int
