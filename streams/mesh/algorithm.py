@@ -172,7 +172,7 @@ def _gains(mesh: MeshSettings) -> tuple[FloatArray, FloatArray]:
 
 
 def _inverse(mesh: MeshSettings, phi: MirrorMap) -> FloatArray:
-    """Return Q^-1: as the gains say it, to the last digit, or of the mirror map."""
+    """Return Q^-1: exactly as the gains define it, or from the mirror map."""
     if mesh.algorithm.gains is not None:
         return _gains(mesh)[1]
     if isinstance(phi, Mahalanobis):
@@ -200,7 +200,7 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
     """Return a node's loss of one record, with its label's weight; None: that of nodes without their own.
 
-    Raises MeshFileError for the user's code that cannot be made, or may not run here.
+    Raises MeshFileError if the user's code cannot be loaded, or may not run here.
     """
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:

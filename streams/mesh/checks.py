@@ -58,7 +58,7 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
 
 
 def _loss_problems(file: str, whole: Mesh, node: str | None) -> list[Problem]:
-    """Return the mistakes in a loss; one of the user's own is not made, as loading a file runs no code."""
+    """Return the mistakes in a loss. A user's own loss is not loaded, as reading a file runs no code."""
     mesh, path = whole.settings, ("loss",) if node is None else ("nodes", node, "loss")
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
@@ -153,7 +153,7 @@ def _row_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: 
 
 
 def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem]:
-    """Return the mistake of each node that reads what another one reads: its records would count twice."""
+    """Return the mistake of each node that reads another node's records, as they would count twice."""
     wrong, readers = list[Problem](), list[tuple[str, TopicSettings, object]]()
     for name, part in nodes.items():
         source = part.source
@@ -274,7 +274,7 @@ def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the nodes' privacy settings, each being right by itself."""
     mesh, wrong = whole.settings, list[Problem]()
     overriding = {name for name, node_settings in mesh.nodes.items() if node_settings.overrides}
-    ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one stands for all alike
+    ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # check equal settings once
     for name in [*ordinary, *sorted(overriding)]:
         path = ("mesh", "nodes", name) if name in overriding else ("mesh", "privacy")
         try:

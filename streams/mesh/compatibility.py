@@ -102,7 +102,7 @@ _Recipe = tuple[str, str, object, int]
 def _spelt(schema: SchemaSettings, column: _Recipe | None) -> str:
     """Return how a column becomes features, as a mesh file has it.
 
-    `missing` is told where it makes a feature more, and last, as a long setting is elided.
+    `missing` is included where it adds a feature. It comes last, as long settings are elided.
     """
     if column is None:
         return "no column"
@@ -170,9 +170,9 @@ def _sign_problems(file: str, path: tuple[str, ...], loss: LossSettings, *, sign
 
 # The part of a source's records that a node takes, and which parts cannot share a record.
 #
-# With slots by count the places of records are public, and a part is each record of every so many. With
-# slots by time no place may decide anything: one record more would move all that stand behind it to other
-# parts. So there a record's own bytes choose its part.
+# With slots by count the places of records are public, and a part is every k-th record. With slots by time no
+# place may decide anything, as one record more would move all later records to other parts. So there a
+# record's own bytes choose its part.
 
 _KEY = b"mirrormesh: the part of a record"
 """The same for all runs, seeds and meshes: parts that share no record in one run share none in any two."""

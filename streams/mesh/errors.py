@@ -22,7 +22,7 @@ _LONGEST = 80
 _NAMES = 8
 """The most places that one line names."""
 _LINES = 200
-"""The most mistakes that one error tells: a file of 1 MiB can hold 100,000."""
+"""The most mistakes that one error lists, as a file of 1 MiB can have 100,000."""
 _HIDDEN = frozenset({"brokers", "registry"})
 _SECRET = re.compile("pass?word|passphrase|secret", re.IGNORECASE)
 """What is in the name of a setting that may be secret, wherever somebody wrote it by mistake."""
@@ -51,13 +51,13 @@ _ALLOWED = {
 
 
 def one_of(allowed: Iterable[str], given: object) -> str:
-    """Return that it must be one of these, and which one of them `given` looks like."""
+    """Return the clause that lists the allowed words, with the question of `meant`."""
     words = list(allowed)
     return f"must be one of {', '.join(words)}{meant(words, given)}"
 
 
 def meant(allowed: Iterable[str], given: object) -> str:
-    """Return a question after the word that `given` looks like; nothing if it looks like none."""
+    """Return the question whether the word that `given` resembles is meant; empty if it resembles none."""
     near = get_close_matches(given, allowed, 1) if isinstance(given, str) else ()
     return "".join(f" (did you mean {word}?)" for word in near)
 
@@ -66,7 +66,7 @@ _SOURCE = re.compile(r"\bnodes\.([a-z0-9-]+)\.source\b|\bheld_out\b")
 
 
 def told_once(lines: Iterable[str]) -> list[str]:
-    """Return the lines; those that differ only in whose source they are about become one, which names all."""
+    """Return the lines; merge those that differ only in whose source they concern into one that names all."""
     alike: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
         alike.setdefault(_SOURCE.sub("*", line), []).append(line)
@@ -224,7 +224,7 @@ def chosen(nodes: Iterable[str], node: str | None, kind: str = "a node of the me
 
 def no_file(state: Path | None) -> Path | None:
     """Return a state folder, which need not be there. Raises UsageError if it is a file."""
-    # Who finds no journal asks the broker, which knows less of what was spent.
+    # Without a journal the caller would ask the broker, which knows fewer charges.
     if state is not None and state.exists() and not state.is_dir():
         raise UsageError(f"--state {state}: is a file: must be the folder of the journals")
     return state

@@ -2,7 +2,7 @@
 `brokers`, for a scheduler and for nodes that do not name their own.
 
 `nodes.<name>` may be the path of a file with that node's part; so may the `schema` of a source be a path. If
-a node's file is missing, its owner has it. Paths are relative to the file that names them.
+a node's file is missing, it is with its owner. Paths are relative to the file that names them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -172,7 +172,7 @@ class MeshFile(OwnParts[NodeSettings]):
     def make_code(self, nodes: Iterable[str]) -> None:
         """Make the losses and sources of the user's own, of these nodes. Raises MeshFileError, all at once.
 
-        Whoever needs them calls it before anything is started or written.
+        A caller that needs them calls this before it starts or writes anything.
         """
         wrong: list[str] = []
         for name in nodes:
@@ -263,7 +263,7 @@ KINDS = (
     LazyKind(None, "streams.mesh.file:NODES"),
     LazyKind("collaboration", "streams.collaboration.file:COLLABORATION"),
 )
-"""All kinds. One that has a folder of its own is imported with the first file of it."""
+"""All kinds. A kind with a folder of its own is imported with the first file of that kind."""
 
 
 def load(
@@ -275,8 +275,8 @@ def load(
 ) -> MeshFile:
     """Load the file of a mesh. Raises MeshFileError with every mistake; WrongKind for a collaboration.
 
-    It runs no code, of whomever: losses and sources of the user's own are made when they are needed, by
-    entry points and by the `code`, each module:attribute, that is allowed here. Raises UsageError for a wrong
+    Loading runs no user's code. A user's own losses and sources are loaded when they are needed, from entry
+    points and from the names (module:attribute) that `code` allows. Raises UsageError for a wrong
     argument.
     """
     path, names = as_path("path", path), texts("code", code)

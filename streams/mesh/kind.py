@@ -1,9 +1,10 @@
-"""A kind of mesh file: how its files are read, and who does with them what differs between kinds.
+"""A kind of mesh file: how its files are read, and the functions that differ between kinds.
 
-Nothing else asks of which kind a file is. What lies in this room, a file says itself (`OwnParts` is what all
-have in common). What lies in rooms above, which a file must not import, its kind names by `LazyFunction`:
-the topics and users on brokers, the account, the run in one process, each command. So a new kind is its file,
-its `FileKind`, the functions that this names, and its entry in `streams.mesh.file.KINDS`.
+No other module tests of which kind a file is. Functions of this layer are methods of the file (`OwnParts` is
+the interface that all kinds share). Functions of higher layers, which a file must not import, are named in
+the kind as `LazyFunction`: the topics and users on brokers, the account, the run in one process, each
+command. So a new kind needs its file, its `FileKind`, the functions that this names, and its entry in
+`streams.mesh.file.KINDS`.
 """
 
 import os
@@ -210,7 +211,7 @@ F_co = TypeVar("F_co", bound=OwnParts[Any], covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class LazyFunction:
-    """A function in a room above: `module:name`, imported at its first call."""
+    """A function in a higher layer: `module:name`, imported at its first call."""
 
     path: str
 
@@ -312,7 +313,7 @@ class WrongKind(MeshFileError):
 
 
 def serve(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) -> None:
-    """Do a command with a file, as its kind does it. Raises WrongKind if it does not."""
+    """Run a command on a file by its kind's function. Raises WrongKind if the kind has none."""
     place = file.kind.commands.get(command)
     if place is None:
         raise WrongKind(file.path, file.kind, "another kind of mesh file")

@@ -162,12 +162,13 @@ def _epsilon(epsilon: Fraction | EpsilonSettings | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up.
+    """A node's settings for its mesh. `round_timeout` and `silence` None: it waits for others without limit.
 
-    `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
-    `isolates`: whether it is known who writes releases, so that evidence counts against its source.
-    `envelope`: how messages are signed. `is_told`: whether it reads who has evidence against it.
-    `clock`: that of slots by time. `lag_limit`: seconds for which slower neighbours may hold it (None: any).
+    `digest` is the digest of `agreed`, the settings that all nodes share, as text. `generation`: the mesh
+    file's. `isolates`: whether the writers of releases are known, so that evidence counts against its source.
+    `envelope`: how messages are signed. `is_told`: whether the node reads which nodes have evidence against
+    it. `clock`: the clock of slots by time. `lag_limit`: seconds for which slower neighbours may delay the
+    node (None: without limit).
     """
 
     topics: MeshTopics
@@ -401,11 +402,11 @@ class MeshNode:
         )
 
 
-# The time for which a node may delay the others by a mesh file, and why there may be no limit.
+# By a mesh file, how long a node may delay the others, or why there is no limit.
 
 
 def lag_limits(mesh: MeshSettings) -> LagLimits | None:
-    """Return the limits on a broker. None: a node may hold the others for ever."""
+    """Return the limits on a broker. None: a node may delay the others without limit."""
     slots, slow = mesh.slots, mesh.lag_limit
     records = slots.timeout if isinstance(slots, CountSlotsSettings) else slots.period + slots.grace
     if mesh.silence is None or records is None or mesh.round_timeout is None:
@@ -416,15 +417,15 @@ def lag_limits(mesh: MeshSettings) -> LagLimits | None:
 
 
 def why_for_ever(mesh: MeshSettings) -> str:
-    """Return the first setting that lets a node hold the others for ever, as a mesh file has it."""
+    """Return the first setting by which a node may delay the others without limit, as a mesh file has it."""
     for key in ("silence", "round_timeout"):
         if getattr(mesh, key) is None:
             return f"{key} is none"
     return "slots.timeout is none"
 
 
-# Settings that are valid but probably unintended, by themselves. Every command says them, also one whose
-# output may say nothing of records.
+# Settings that are valid but probably unintended, judged without records. So every command may report them,
+# also a command whose output may depend on no record.
 
 
 def _unconnected(whole: Mesh) -> Iterator[str]:

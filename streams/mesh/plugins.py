@@ -131,8 +131,8 @@ class OwnSource(Protocol):
 class Code:
     """The user's code that may run here: installed entry points, and the `allowed` names of others.
 
-    No mesh file can allow a name, as anybody may have proposed it: the command line does (`--code`), or a
-    program (`code=[...]`). `file` is the mesh file that names the code, for its errors.
+    A mesh file cannot allow a name, as another party may have written it. Only the command line (`--code`) or
+    a program (`code=[...]`) can. `file` is the mesh file that names the code, for its errors.
     """
 
     file: str = ""
@@ -149,7 +149,7 @@ class Code:
         return cls(file, allowed)
 
     def allows(self, name: str) -> bool:
-        """Return whether the name may run: what is installed as an entry point is its operator's word."""
+        """Return whether the code may run. An operator allows entry points by installing them."""
         return ":" not in name or name in self.allowed
 
     def loss(self, name: str, node: str | None = None) -> OwnLoss:

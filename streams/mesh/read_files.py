@@ -1,6 +1,6 @@
-"""Knows which files the command under way reads, so that it writes over none of them.
+"""Records which files the running command reads, so that it overwrites none of them.
 
-A program that uses the library decides for itself: there is a command under way in the command line alone.
+This applies to the command line alone; a program that uses the library decides for itself.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _FILES: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that the command reads", default=None)
-"""Each by device and inode: a file has many names."""
+"""Each file by device and inode, as a file may have several names."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def noting_files() -> Iterator[None]:
 
 
 def note_file(file: Any) -> None:
-    """Note that this open file is read. Every reader of a file that a user names calls it."""
+    """Note that this open file is read. Call it wherever a file that a user names is read."""
     with suppress(OSError):  # standard input may be none of the system's
         _note(os.fstat(file.fileno()))
 
@@ -34,7 +34,7 @@ def note_file(file: Any) -> None:
 def note_path(path: str) -> None:
     """Note a file of records that settings name, by its path: it may be read later, or by another command.
 
-    So an output in its place is refused before anything is done.
+    So an output at the same path is refused before the command does anything.
     """
     with suppress(OSError):
         _note(Path(path).stat())

@@ -1,4 +1,4 @@
-"""Reads what bounds on regret need from a mesh, and gives what they promise."""
+"""Evaluates bounds on the regret of a mesh from its settings."""
 
 import math
 from collections import Counter
@@ -29,14 +29,14 @@ from streams.mesh.algorithm import step_size
 from streams.mesh.mesh import Mesh, MeshNode
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule, least_weight, mixing_rate, window
 
-# What is known of the losses of a mesh's nodes, all together.
+# Properties of the losses of all nodes of a mesh.
 
 
 @dataclass(frozen=True, slots=True)
 class LossFacts:
     """The facts about `losses`, each once, by their names in words.
 
-    None: the user's own, of which nothing is known. It is not made, as that would run its code.
+    None: a user's own loss, of which nothing is known. It is not loaded, as that would run its code.
     """
 
     losses: Mapping[str, Loss | None]
@@ -50,13 +50,13 @@ class LossFacts:
 
     @property
     def convex(self) -> bool | None:
-        """Whether all are convex; None: of one it is not known."""
+        """Whether all losses are convex; None if this is unknown for one of them."""
         answers = {convex(loss) for loss in self.losses.values()}
         return None if None in answers else all(answers)
 
     @property
     def curvature(self) -> float | None:
-        """The largest curvature; None: one has none, or it is not known."""
+        """The largest curvature; None if a loss has none, or if it is unknown."""
         curvatures = [curvature(loss) for loss in self.losses.values()]
         finite = [value for value in curvatures if value is not None]
         return max(finite) if len(finite) == len(curvatures) else None
@@ -77,7 +77,7 @@ def _plain(mesh: Mesh, node: str) -> Loss | None:
 
 
 class NoBound(Exception):
-    """There is no bound; the text says what is not known."""
+    """There is no bound; the text names the property that is unknown."""
 
 
 class Mixes(NamedTuple):
@@ -129,7 +129,7 @@ class Theory:
 
     @cached_property
     def network(self) -> Network:
-        """All that the bound needs. Raises NoBound.
+        """The constants that the bound needs. Raises NoBound.
 
         A range loss gets beta = 1, as it has farther from a sensor than half of the measured distance.
         """
@@ -290,7 +290,7 @@ class Least(NamedTuple):
 
 
 def windows(schedule: Schedule, rounds: int | None) -> Windows:
-    """Return what can be afforded to be seen of a schedule's windows; `rounds` None: without end."""
+    """Return a schedule's windows, as far as they are affordable to measure; `rounds` None: without end."""
     random = isinstance(schedule, SwitchingSchedule)
     starts, limit = _looked_at(schedule, rounds)
     width = window(schedule, limit, starts)

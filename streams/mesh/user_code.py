@@ -57,8 +57,9 @@ class UserCode(Contained):
 
 
 class OrderlyEnd:
-    """The first Ctrl-C, SIGTERM or SIGHUP sets `asked`; the next raises KeyboardInterrupt, at once and again
-    at the end of the context, as Python drops exceptions inside a finalizer. SIGHUP stays ignored if it is.
+    """The first Ctrl-C, SIGTERM or SIGHUP sets `asked`. The next raises KeyboardInterrupt, at once and again
+    at the end of the context, as Python drops exceptions inside a finalizer. If SIGHUP is ignored, it stays
+    ignored.
     """
 
     def __init__(self) -> None:

@@ -47,12 +47,12 @@ from streams.records.sources import message_decoder, opened_records
 from streams.records.sparse import LibsvmDecoder, record_of
 from streams.records.times import A_SECOND
 
-# Looks at the first records of a mesh file's files, and says what is allowed there but hardly meant.
+# Examines the first records of a mesh file's files for settings that are valid but probably unintended.
 #
-# For the owner alone: it counts records, and shows no value but those that the mesh file lists.
+# For the owner alone, as it counts records. The only values that it shows are those that the mesh file lists.
 
 MOST = 10_000
-"""The most records of a file that are looked at; fewer if there are more than five files."""
+"""The most records of a file that are examined; fewer if there are more than five files."""
 _ALTOGETHER, _LEAST = 5 * MOST, 100
 _Values = Callable[[bytes], Sequence[str | None]]
 
@@ -81,7 +81,7 @@ class ListedWords:
     def findings(self, records: str) -> Iterator[str]:
         """Yield a line on the words that never occur, and one on each that occurs in another case.
 
-        It names words of the list alone. `records`: what was looked at, in words.
+        The lines name only words of the list. `records`: the examined records, in words.
         """
         never = [f'"{word}"' for word in self._words if not self._exact[word]]
         if never:
@@ -117,7 +117,7 @@ def data_files(file: MeshFile) -> list[DataFile]:
 
 
 def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, TakeSettings]]:
-    """Yield a regular file's settings, as if all of it were read in its order, and what is taken."""
+    """Yield a regular file's settings, without `take` and `shuffle`, and its `take`."""
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return
     if source.path not in {None, "-"} and Path(source.path or "").is_file():
@@ -163,7 +163,7 @@ _YEARS = 1e8, 1e11
 def _times(file: MeshFile, one: DataFile, times: Sequence[float], records: str) -> Iterator[str]:
     """Yield a line if no record of a node lies in a slot, and one if times look like those of another unit.
 
-    Nothing is guessed: the owner says the unit.
+    The unit is never guessed: the owner gives it.
     """
     settings, slots = one.settings, file.resolved.slots()
     if not isinstance(settings, FileSettings) or settings.record.timestamp is None or not times:

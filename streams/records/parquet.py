@@ -22,9 +22,9 @@ ROWS = 4096
 """The most rows that are read at a time."""
 _BUFFER = 1 << 20
 _CHUNK = 1 << 26
-"""Bytes of rows that are read at a time, by their row group's mean: `ROWS` of them, or fewer."""
+"""Bytes of rows that are read at a time, by the mean of their row group: `ROWS` rows, or fewer."""
 _ONCE = frozenset(("PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"))
-"""The encodings that store a text for each row, so that what is read is no longer than what is stored."""
+"""The encodings that store a text for each row, so that texts read are no longer than the file."""
 SPOILT = object()
 """Stands for a value that could not be converted: its row is no record."""
 
@@ -130,7 +130,7 @@ def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[Fl
 
 @contextmanager
 def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any]]:
-    """Open a file; what pyarrow says of it is not passed on, as that may show values.
+    """Open a file. The text of pyarrow's errors is not passed on, as it may show values.
 
     Text in these `columns` is read as a dictionary of its words, unless it is stored row by row. The indices
     then have 32 bits, whatever their writer's had: pyarrow would check all words of a row group as it casts
@@ -269,10 +269,10 @@ def _texts(pa: Any, chunk: Any) -> Column:
     return Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())
 
 
-# Rows that become arrays without a line between them: those of a whole slot or chunk, column by column.
+# Converts the rows of a whole slot or chunk to arrays column by column, without lines in between.
 #
-# A `Row` stands where the bytes of a record may be. It is empty bytes, so that whoever does not know it has a
-# bad record, and never another one. `RowDecoder` makes it a line wherever a record is looked at alone.
+# A `Row` takes the place of a record's bytes. It is empty bytes, so that code that does not know it sees a
+# bad record, and never another one. `RowDecoder` makes it a line wherever a record is decoded alone.
 
 _NUMBER, _ESCAPED = 32, 6
 """The most characters of a number in JSON, and of a byte of text."""
@@ -308,7 +308,7 @@ class RowBatch:
         self.numbers = np.column_stack(arrays) if arrays else np.empty((batch.num_rows, 0))
 
     def line(self, number: int) -> bytes:
-        """Return that row's line. Where one is asked for others are: all are made."""
+        """Return the line of this row. All lines are made at once, as others will be needed too."""
         if self._line_list is None:
             arrays = [arrow_column(self._pa, self._batch.column(name)) for name in self._columns]
             self._line_list = list(row_lines(self._columns, arrays))
@@ -334,7 +334,7 @@ class Row(bytes):
 
 
 def parquet_row_values(path: str, columns: Sequence[str], schema: SchemaSettings) -> Iterator[Row]:
-    """Yield each row, of which `RowDecoder` makes what it makes of its line in `parquet_lines`.
+    """Yield each row. `RowDecoder` decodes it as it decodes its line in `parquet_lines`.
 
     Raises as `parquet_lines`.
     """
@@ -349,7 +349,7 @@ def parquet_row_values(path: str, columns: Sequence[str], schema: SchemaSettings
 
 
 def _numeric(schema: SchemaSettings) -> frozenset[str]:
-    """Return the columns of which nothing but a number is wanted."""
+    """Return the columns that are read as numbers only."""
     features = schema.features.items()
     numbers = {name for name, kind in features if kind.number or kind.bounds or kind.log or kind.buckets}
     is_number = schema.label.positive is None and schema.label.classes is None

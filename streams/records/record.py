@@ -13,7 +13,7 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 _LEAST, _EACH = 1 << 14, 64
 CHUNK = 256
-"""Records of a file that are decoded together: more of them bring nothing."""
+"""Records of a file that are decoded together; more are not faster."""
 
 
 class RawRecord(NamedTuple):
@@ -31,7 +31,7 @@ class WholeMessage(bytes):
 
     @classmethod
     def of(cls, value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> Self:
-        """Return the message; one without a value is empty."""
+        """Return the message; a message without a value is empty."""
         message = cls(value or b"")
         message.key, message.headers = key, dict(headers)
         return message
@@ -141,7 +141,7 @@ class TotalDecoder(ABC, Generic[R_co]):
         """Decode a record that is not too long."""
 
     def _fault(self, value: bytes) -> Fault | None:  # noqa: ARG002 # for those that can tell
-        """Return why a record of an allowed length does not decode; None: no reason can be told."""
+        """Return why a record of an allowed length does not decode; None: the reason is unknown."""
         return None
 
     def _total(self, read: Callable[[bytes], T | None], value: bytes) -> T | None:

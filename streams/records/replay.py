@@ -16,8 +16,8 @@ _PARTITION = attrgetter("partition")
 class ReplaySlots:
     """Slots that can be opened again at the position of the last one opened, or any later one.
 
-    By count, records are kept from that position on, as a slot that nothing was learnt from is read again. By
-    time none are kept: the records of a slot are late for every later one.
+    By count, records from that position on are stored, as a slot that nothing was learnt from is read again.
+    By time none are stored, as the records of a slot are late for every later one.
     """
 
     def __init__(self, slots: Callable[[], Slots[bytes]]) -> None:
@@ -67,7 +67,7 @@ class ReplaySlots:
         return True
 
     def pass_by(self, arrival: Arrival[bytes]) -> bool:
-        """Leave out what is no record, with slots by time; return False if it is not needed."""
+        """Skip a message that is no record, with slots by time; return False if it is not needed."""
         if arrival.offset < self.next.get(arrival.partition, 0) or not isinstance(self._slots, TimeSlots):
             return False
         self._slots.pass_by(arrival.partition, arrival.offset)
@@ -121,7 +121,7 @@ class ReplaySlots:
 
     @property
     def over_at(self) -> float:
-        """The time from which on the open slot takes no record; infinite by count."""
+        """The time from which on the open slot accepts no record; infinite by count."""
         return self._slots.over_at
 
     def ready(self, now: float) -> bool:

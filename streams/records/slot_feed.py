@@ -19,7 +19,7 @@ from streams.records.observed import observed, slot_closed
 from streams.records.record import Decoder, RawRecord
 
 MOST_COUNTED = 1_000_000
-"""The most records of a source that are read only to be counted."""
+"""The most records of a source that are read only to count them."""
 
 
 @dataclass(slots=True)
@@ -151,8 +151,8 @@ class SlotFeed:
     def _count_dropped(self, closed: ClosedSlot[bytes]) -> None:
         """Count the faults of records by time that no slot has, up to this one.
 
-        Which of those that tie an overfull slot has goes by their places: without the others the count, and
-        with it the exit code, would tell a place.
+        If records tie in an overfull slot, their places decide which of them the slot gets. So the count
+        includes the others. Otherwise the count, and with it the exit code, would reveal a place.
         """
         if not self._unsettled:  # with slots by count there are none
             return

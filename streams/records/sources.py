@@ -40,7 +40,7 @@ from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, is_comment,
 _PLACE = {"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)}
 _TRUTH = ("target_x", "target_y")
 _FEW = 8
-"""Records of a slot that are as fast by their lines."""
+"""With so few records in a slot, decoding by lines is as fast."""
 
 
 class NoRecord(MeshFileError):
@@ -85,8 +85,8 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
 def check_source(file: MeshFile, node: str) -> None:
     """Raise MeshFileError if a file of lines cannot be read or, with slots by count, holds no record.
 
-    With slots by time a record may also be absent, the only one too: no record is a stream, whose slots are
-    empty. A pipe is not opened: what is read from it is gone.
+    With slots by time a file may also have no record, as a stream without records has empty slots. A pipe is
+    not opened, as bytes read from it are gone.
     """
     settings, path = _source(file, node), ("nodes", node, "source")
     readable = isinstance(settings, FrameSettings) or Path(getattr(settings, "path", None) or "-").is_file()
@@ -252,8 +252,8 @@ _END = object()
 class OwnDecoder(TotalDecoder[FloatArray]):
     """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
 
-    What the source raises is a fault of the record, by the exception's type alone, and goes where faults go:
-    to the owner.
+    An exception of the source is a fault of the record. Like all faults it is reported to the owner, by the
+    exception's type alone.
     """
 
     def __init__(

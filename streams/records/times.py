@@ -1,9 +1,9 @@
 """Reads the times of records: numbers since 1970, ISO 8601, or text of a given format, by a given zone.
 
-Neither the machine's zone nor its language has a say, and nothing is guessed. A text without a zone is read
-by the zone that the settings name: of a time that is there twice, as clocks are put back, it is the first; a
-time that is not there, as they are put forward, is as much later as they are. That is what RFC 5545 and Java
-say too, and what Python's `fold=0` means.
+The result does not depend on the machine's zone or language, and nothing is guessed. A text without a zone is
+read in the zone that the settings name. A local time that occurs twice, as clocks are put back, means the
+first. A local time that does not exist, as clocks are put forward, is moved later by the same amount. RFC
+5545, Java and Python's `fold=0` follow the same rules.
 """
 
 import re

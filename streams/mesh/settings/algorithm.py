@@ -188,7 +188,7 @@ class DynamicsSettings(Settings):
 
     @property
     def usual(self) -> tuple[int, ...]:
-        """The coordinates that a loss sees unless told: a model's position, all of a matrix's state."""
+        """The coordinates that a loss sees by default: a model's position, or all of a matrix's state."""
         return tuple(range(self.dimension if self.dimensions is None else self.dimensions))
 
 
@@ -390,8 +390,9 @@ class AlgorithmSettings(Settings):
     """One mirror step a round, or the mean of what is summed."""
 
     name: Literal["dpdo-nc", "dola", "sparse-dola", "class-sums", "moments"]
-    """`dpdo-nc`: a gradient at the decision. `dola`: at the average of what is heard, before the
-    projection. `sparse-dola`: dual averaging with a lasso. `class-sums`: sums and numbers of the records of
+    """`dpdo-nc`: a gradient at the decision. `dola`: a gradient at the weighted average of releases, before
+    the projection. `sparse-dola`: dual averaging with a lasso. `class-sums`: sums and numbers of the
+    records of
     each class; the decision is the nearest mean. `moments`: second moments beside them, for two classes; the
     decision is a ridge discriminant. Both have no step, set or clip to choose: records have L2 norm 1 (the
     schema's `norm: 1`), longer ones are scaled to it. They need no other key of these."""
@@ -403,7 +404,8 @@ class AlgorithmSettings(Settings):
     step_size: StepSizeSettings = StepSizeSettings(rule="inverse", a=1.0, b=None)
     """The step size. Needed, but not given for class-sums and moments."""
     regulariser: float = Field(0.0, ge=0)
-    """eta: adds eta times the average of what is heard to the gradient, which pulls decisions towards 0. It
+    """eta: adds eta times the weighted average of releases to the gradient, which pulls decisions towards
+    0. It
     is 0 for sparse-dola."""
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
     """The point at which gradients are taken. Not given: `consensus` for dola, `decision` for the others."""
@@ -416,8 +418,8 @@ class AlgorithmSettings(Settings):
     shrink towards 0 by alpha_t rho, and smaller ones are 0."""
 
     dynamics: DynamicsSettings | None = Field(None, exclude_if=absent)
-    """The motion model of a target that moves: how a state goes on from round to round. Public. Not given:
-    nothing moves by itself. Not for sparse-dola, nor with `entropy` or noise on the parameters."""
+    """The motion model of a target that moves: how a state changes from round to round. It is public. Not
+    given: nothing moves by itself. Not for sparse-dola, nor with `entropy` or noise on the parameters."""
     observes: Coordinates | None = Field(None, exclude_if=absent)
     """With `dynamics`: the coordinates of the state that the loss sees, from 0. Gradients, clip and noise
     have these alone. Not given: a model's position; of a matrix all."""

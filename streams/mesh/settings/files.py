@@ -26,9 +26,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_small(path: str | Path, most: int = SMALL) -> bytes:
-    """Return what a file holds that somebody else may have named. Raises OSError.
+    """Return the content of a file whose name may come from another party. Raises OSError.
 
-    It must be a regular file, as a device or a pipe may have no end, or never begin, and of `most` bytes.
+    It must be a regular file of at most `most` bytes: a device or a pipe may have no end, or block the read.
     """
     try:
         with open(path, "rb", opener=_at_once) as file:  # Path.open takes no opener
@@ -44,7 +44,7 @@ def read_small(path: str | Path, most: int = SMALL) -> bytes:
 
 
 def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe that nobody writes to would hold this up for ever
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would block for ever
 
 
 def from_environment(value: object, info: ValidationInfo) -> object:
@@ -148,7 +148,7 @@ _MOST = 500_000
 
 
 def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return how many values a node holds with its aliases spelt out, each node looked at once."""
+    """Return how many values a node has with its aliases expanded. It visits each node once."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     size = sizes.get(id(node))

@@ -49,7 +49,7 @@ PlainSecret = Annotated[SecretStr, Field(strict=False), FromEnvironment, AfterVa
 
 
 def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: ValidationInfo) -> dict[str, Any]:
-    """Return the mapping with each secret `key` that `key_file` names the file of."""
+    """Return the mapping with `key` added for each `key_file`: the secret in that file."""
     with_secrets = dict(value)
     for key in keys:
         file_key = f"{key}_file"
@@ -66,7 +66,7 @@ def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: Validati
 
 
 def are_read(info: ValidationInfo) -> bool:
-    """Return whether files of secrets are read: not where the mesh file is for a process elsewhere."""
+    """Return whether files of secrets are read. They are not if the mesh file is for a process elsewhere."""
     return info.context is None or info.context.get("secrets", True)
 
 

@@ -39,10 +39,11 @@ Early = Annotated[
 
 
 class LabelValueSettings(Choice):
-    """What a message on the topic of labels says of its record."""
+    """How a message on the topic of labels gives the label of its record."""
 
     constant: Label | None = None
-    """This label, whatever else the message holds: that it is there says it, as on a topic of chargebacks."""
+    """This label, whatever the message holds. The message's presence alone gives it, as on a topic of
+    chargebacks."""
     column: FieldPath | None = None
     """The label in that field, or field within a field. Without one that can be read there is no label."""
 
@@ -59,7 +60,8 @@ class LaterLabelsSettings(Settings):
     """The column by which a record and its label belong together; in a label's message that field, or else
     the message's key. Values are compared as listed words are: 1 and 1.0 are one."""
     after: LongTime
-    """A record is learnt from so long after its time, like `45d`. The newest label until then counts."""
+    """The time from a record's timestamp until it is learnt from, like `45d`. The newest label until then
+    counts."""
     before: Early = 0.0
     """How much older than its record a label may be."""
     value: LabelValueSettings

@@ -58,7 +58,7 @@ class PathSettings(Choice):
     still: bool = False
     """At (0.8, 0.95)."""
     circle: bool = False
-    """Round and round: 0.9 (cos s, sin s)."""
+    """A circle: 0.9 (cos s, sin s)."""
     figure_eight: bool = Field(default=False, alias="figure-eight")
     """(0.9 sin s, 0.6 sin 2s)."""
     random_manoeuvre: bool = Field(default=False, alias="random-manoeuvre")
@@ -95,7 +95,7 @@ Edges = Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)]
 
 
 class RandomGraphSettings(Settings):
-    """A random graph, from the seed, made connected. It has one of these two."""
+    """A random graph, drawn from the seed and made connected. Give one of the two keys."""
 
     mean_degree: Positive | None = None
     """The mean number of a node's neighbours. Not given beside `p`."""
@@ -115,19 +115,19 @@ class GraphSettings(Choice):
     words: ClassVar[tuple[str, ...]] = ("ring", "complete", "star")
 
     ring: bool = False
-    """Each node hears the one before it and the one after it."""
+    """Each node reads the node before it and the node after it."""
     complete: bool = False
-    """Each node hears all."""
+    """Each node reads all others."""
     star: bool = False
-    """The first node hears all, all others hear the first."""
+    """The first node reads all others, and they read the first."""
     grid: Annotated[tuple[Count, Count], Field(strict=False)] | None = None
-    """[rows, columns]: each node hears its up to four neighbours."""
+    """[rows, columns]: each node reads its up to four neighbours."""
     erdos_renyi: RandomGraphSettings | None = Field(None, alias="erdos-renyi")
     """A random graph."""
     edges: Edges | None = None
-    """Pairs of nodes that hear each other."""
+    """Pairs of nodes that read each other."""
     directed_edges: Edges | None = Field(None, alias="directed-edges")
-    """Pairs [from, to]: the second hears the first."""
+    """Pairs [from, to]: the second node reads the first."""
     matrix: Matrix | None = None
     """Row i holds the weights of all nodes in node i's mix; it sums to 1."""
 

@@ -29,7 +29,7 @@ from streams.mesh.settings.schema import WHOLE, FieldPath, SchemaSettings, Words
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 
 LIVENESS = 30.0
-"""Seconds for which a process's loops may stand still, unless its owner says otherwise."""
+"""Seconds for which a process's loops may make no progress, unless its owner sets another time."""
 
 
 _NO_TEXT = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
@@ -75,7 +75,7 @@ def is_wide(encoding: str) -> bool:
 
 
 class DialectSettings(Settings):
-    """How a CSV file spells its records. Nothing is found out while records are read; `check` proposes it."""
+    """How a CSV file spells its records. Nothing is detected while reading; `check` proposes a dialect."""
 
     delimiter: Annotated[str, BeforeValidator(_one_character)] = ","
     """The character between values, such as ; or | or "\\t"."""
@@ -167,7 +167,7 @@ class RowsInMemory(Protocol):
 
 
 class FrameSettings(FileSettings):
-    """Records in memory in place of a file: read as rows of Parquet are. No mesh file can say so."""
+    """Records in memory in place of a file, read as rows of Parquet are. A mesh file cannot set this."""
 
     frame: Annotated[Any, Field(exclude=True, repr=False)]
     """The rows, as `RowsInMemory`."""
@@ -323,9 +323,9 @@ class LocalisationSettings(Settings):
     """The largest distance that it measures. A record of a target further away holds no measurement. Not
     given: no limit."""
     first: Count = 1
-    """The first round of which it has records: before, all are lost."""
+    """The first round of which the sensor has records; all earlier ones are lost."""
     last: Count | None = None
-    """The last one. Not given: it has no end."""
+    """The last round of which the sensor has records. Not given: it has no end."""
     truth: bool = False
     """Records also hold the target's position, for the owner's metrics only."""
     max_record_bytes: RecordBytes = None

@@ -129,8 +129,8 @@ class PrivacySettings(Settings):
     """`exact`: from the operating system. `simulated`: from the seed, so that runs can be repeated; it
     protects nothing."""
     epsilon: Epsilon | None = None
-    """The epsilon of one release and, at event level, of the whole stream; or a total with a schedule,
-    after whose end a node does as after its budget. Not given for `none` alone."""
+    """The epsilon of one release and, at event level, of the whole stream; or a total with a schedule. When
+    the schedule ends, a node acts as when its budget is spent. Not given for `none` alone."""
     delta: Delta | None = Field(None, exclude_if=absent)
     """The delta of one release. Not given for mechanisms that are not Gaussian; those need it."""
     calibration: Calibration | None = Field(None, exclude_if=absent)
@@ -142,8 +142,8 @@ class PrivacySettings(Settings):
     """theta: a record's gradient is clipped to this length. It also sets the noise. Needed, but not given for
     class-sums and moments."""
     norm: Norm = "l1"
-    """In which norm gradients are clipped. By default the mechanism's own: `l1` for laplace, `l2` for the
-    others; for noise on the gradient no other is taken."""
+    """The norm in which gradients are clipped. By default the mechanism's own: `l1` for laplace, `l2` for the
+    others. With noise on the gradient no other norm is allowed."""
     budget: Budget | None = None
     """The most that the whole stream may spend: a sum of epsilons, or an epsilon at a delta. Not given: no
     limit."""

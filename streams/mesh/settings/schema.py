@@ -45,8 +45,8 @@ _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 def word(value: object) -> str | None:
     """Return the text by which a value is looked up among words; None if it is not a single, finite one.
 
-    A whole number is one word however it is spelt: 1, 1.0 and "1.0", as a data frame writes integers where a
-    column has gaps. So 007, which is no number of JSON, and 7 are two.
+    All spellings of a whole number give one word: 1, 1.0 and "1.0", as a data frame writes integers as 1.0
+    where a column has gaps. But 007, which is no number in JSON, and 7 are two words.
     `records.notation.Lookup` compares values with listed words by more than that.
     """
     match value:
