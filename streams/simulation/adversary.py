@@ -24,7 +24,7 @@ def plans_late(world: World, seconds: float) -> None:
 
 
 class JournalFaults:
-    """What happens to the journals of one world, and to the disks under them."""
+    """The faults of the journals of one world, and of the disks under them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -94,7 +94,7 @@ class JournalFaults:
 
 
 class SchedulerFaults:
-    """What happens to the schedulers of one world, and to their clocks."""
+    """The faults of the schedulers of one world, and of their clocks."""
 
     def __init__(self, world: World) -> None:
         self.world = world

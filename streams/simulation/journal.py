@@ -263,7 +263,8 @@ class DiskJournal:
     def spoil(self) -> int | None:
         """Change a byte on the disk; return how many records are lost. None: the product refuses the journal.
 
-        What is there and is not as it was counts as nothing lost: who goes on with it is in the wrong.
+        Records with changed content do not count as lost, so that a process that continues with them violates
+        an invariant.
         """
         with self._at_rest():
             before = self.instance

@@ -33,7 +33,7 @@ class Liar:
         self._world = world
 
     def lie(self, fault: InjectedFault) -> None:
-        """Write what the fault says."""
+        """Write the records of the fault."""
         self._world.excuses.liars.add(fault.who)
         match fault.kind:
             case FaultKind.SECOND_VALUE:
@@ -146,7 +146,7 @@ class Liar:
 
 
 class Stranger:
-    """Forges the messages of one world; nobody may take any."""
+    """Forges messages in one world, all of which readers must refuse."""
 
     def __init__(self, world: World) -> None:
         self._world = world

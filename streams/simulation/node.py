@@ -173,7 +173,7 @@ class SimulatedNode(NodeObserver):
         self.leave_from = leave_from
 
     def tell(self) -> None:
-        """Tell the process of the wish here and now: else it asks by itself in a while."""
+        """Notify the process of the wish at once; otherwise the process would read it a while later."""
         runner = self.runner
         if self.role is not None and runner is not None and not (self.process.paused or runner.queue.held):
             for event in self.role.wish():
@@ -362,7 +362,7 @@ class SimulatedProcess:
             self._broker.after(restart_after, self.start)
 
     def stop(self, restart_after: float) -> None:
-        """End the process as it is asked to: its nodes tell where they have stopped."""
+        """End the process in order: its nodes send heartbeats with the round in which they have stopped."""
         for node in self.nodes:
             if node.runner is not None and not node.halted:
                 node.runner.last_beat()

@@ -1,6 +1,6 @@
 """One simulated history: nodes, schedulers and a broker in virtual time, with faults, watched.
 
-The watch hands what happens to the oracle as plain values, and repeats steps for it.
+The watch passes the events to the oracle as plain values, and repeats steps for it.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ _QUIET = {Notice.DUPLICATE, Notice.STALE}
 
 
 class _Draws(NamedTuple):
-    """What a process has drawn for its next record, and the number of its draws by kind and round."""
+    """A process's draws for its next record, and the number of its draws by kind and round."""
 
     drawn: list[tuple[str, int, float]]
     numbers: Counter[tuple[str, int]]
@@ -216,7 +216,7 @@ def durable(record: JournalRecord) -> Durable:
 
 
 def setup_of(scene: Scene) -> Setup:
-    """Return what the oracle is told of a mesh."""
+    """Return the facts about a mesh that the oracle gets."""
     parts, topics = scene.parts, scene.parts.topics
     edges = {generation: _edges(files) for generation, (_, files) in scene.files.items()}
     every = sorted(set().union(*edges.values()))

@@ -419,7 +419,7 @@ def _by_topic(topics: Iterable[str], ends: Mapping[TopicPartition, int]) -> Offs
 
 
 def _message(records: Sequence[ConsumerRecord]) -> ConsumerRecord:
-    """Return a fetch's records of one partition as one message, whose value they are."""
+    """Return one message whose value is the list of a fetch's records of one partition."""
     last = records[-1]
     return ConsumerRecord(
         last.topic, last.partition, last.offset, last.timestamp, 0, None, records, None, -1, len(records), ()

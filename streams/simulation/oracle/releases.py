@@ -154,9 +154,9 @@ class EdgeLog:
         return older.begun.folder != newer.begun.folder and durable_at <= newer.at
 
     def _use(self, name: str, origin: Made) -> None:
-        """Check that no record of the release is in another one; a copied journal may do it for one round.
+        """Check that no record of the release is in another one; a copied journal may reuse those of a round.
 
-        It may do it also for what was under way when its process started.
+        It may also reuse records of releases that were under way when its process started.
         """
         for offset in self._offsets.get(origin, ()):
             earlier = self._used.setdefault((name, offset), origin)
@@ -298,7 +298,7 @@ class Lives:
         self._most[process.name] = max(self._most.get(process.name, 0), record.charged)
 
     def _check_newest(self, begun: Begun) -> None:
-        """Check that no journal goes on that lacks what its node has published."""
+        """Check that no process continues with a journal that lacks releases that its node has published."""
         name, instance = begun.node, begun.instance
         values = {record.round: record.value.tobytes() for record in begun.records}
         newest = max(values, default=0)
@@ -313,5 +313,5 @@ class Lives:
 
 
 def _text(record: Durable) -> tuple[object, ...]:
-    """Return what a restart must find again of a record."""
+    """Return the parts of a record that a restart must find again."""
     return record.round, record.stepped, record.value.tobytes(), record.exact, record.charged, record.given_up

@@ -136,7 +136,7 @@ def _rounded_up(value: Fraction) -> float:
 
 
 class Steps:
-    """Holds each record of a journal against what it must be."""
+    """Compares each record of a journal with the record that it must be."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Steps:
         self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node, with late releases
 
     def account(self, process: WatchedProcess) -> NodeAccount:
-        """Return what a process's releases cost."""
+        """Return the account of a process's releases."""
         return self._accounts[process.begun.generation, process.name]
 
     def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
@@ -182,7 +182,7 @@ class Steps:
         raise wrong
 
     def _check(self, process: WatchedProcess, record: Durable, plan: ReadPlan, place: int) -> None:
-        """Check a record as a step of that plan; `which` of the values that stood were the late ones."""
+        """Check a record as a step of that plan; `place`: index of a late release among its edge's values."""
         name, member = process.name, plan.member(process.name)
         if member is None or member.instance != process.begun.instance:
             raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
@@ -215,7 +215,7 @@ class Steps:
     # ----------------------------------------------------------------------------------------- mixing
 
     def _own_weight(self, row: Row, terms: list[Term]) -> float:
-        """Return 1 less all weights, and more those of sources that were not heard."""
+        """Return 1 less all weights, plus the weights of sources that were not heard."""
         total = 0.0
         for _, weight in row:
             total += weight
@@ -333,7 +333,7 @@ class Steps:
     # --------------------------------------------------------------------------------------- listeners
 
     def _check_listener(self, process: WatchedProcess, record: Durable, plan: ReadPlan) -> None:
-        """Check that a listener charges nothing, and goes on from the equal average of those it heard."""
+        """Check that a listener charges nothing, and continues from the equal average of those it heard."""
         name, round, newest = process.name, record.stepped, process.newest
         if not record.exact or (newest is not None and record.charged != newest.charged):
             raise Violation(f"{name} listens in round {round}, and charges or draws")

@@ -55,7 +55,7 @@ class PlanLog:
         self._beats[beat.node] = beat
 
     def last_beat(self, name: str) -> ReadBeat | None:
-        """Return what a node has told last."""
+        """Return a node's last heartbeat."""
         return self._beats.get(name)
 
     def appended(self, value: bytes, stepped: Mapping[str, int]) -> None:
@@ -189,7 +189,7 @@ class PlanLog:
             self._check_current(plan, member.name, member.instance)
 
     def _check_current(self, plan: ReadPlan, name: str, instance: str) -> None:
-        """Check, unless schedulers may be late, that a plan follows what the node tells now."""
+        """Check, unless schedulers may be late, that a plan follows the node's current heartbeat."""
         excuses, beat, since = self._excuses, self._beats.get(name), self._history.now - READ
         if since < excuses.late_until or beat is None or name in excuses.liars:
             return

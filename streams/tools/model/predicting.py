@@ -44,10 +44,11 @@ from streams.records.schema_files import Refuser, records_to_predict
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The outcome of a threshold: `positive` says of each record whether it is taken for positive.
+    """The outcome of a threshold: `positive` has for each record whether it is predicted positive.
 
-    `taken`: how many labelled records are. `precision`: the share of them that are positive; None if none is
-    taken. `recall`: the share of the positive records that are taken; None if there are none.
+    `taken`: the number of labelled records predicted positive. `precision`: the share of them that are
+    positive; None if there are none. `recall`: the share of the positive records that are predicted positive;
+    None if no record is positive.
     """
 
     threshold: float
@@ -58,7 +59,7 @@ class Deciding:
 
 
 def check_threshold(threshold: float, loss: LossSettings) -> None:
-    """Raise UsageError for a threshold that no record can be held against."""
+    """Raise UsageError for a threshold that cannot be compared with the predictions."""
     if not loss.signed:
         raise UsageError(f"--threshold: is for losses of two classes, hinge and logistic, not for {loss}")
     if not math.isfinite(threshold) or (loss.logistic and not 0 <= threshold <= 1):
@@ -188,7 +189,7 @@ def check_fits(
         raise refuser.refuse(problem.path, problem.allowed)
 
 
-# Counts the records that predictions and their score leave out, and says why. For the records' owner.
+# Counts the records that predictions and their score leave out, with the reasons. For the records' owner.
 
 _LOOKED_AT = 100
 """The number of records without a label that are looked at twice: a file without labels has many."""
@@ -242,7 +243,7 @@ class PredictionWriter:
 
 
 class ShownColumns(NamedTuple):
-    """What to say of a record beside its prediction: a column of it, and the class by a `threshold`."""
+    """The output for a record beside its prediction: a column of it, and the class by a `threshold`."""
 
     id_column: str | None = None
     threshold: float | None = None

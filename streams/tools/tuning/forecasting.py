@@ -327,7 +327,7 @@ HOW = (
 
 @dataclass(frozen=True, slots=True)
 class ForecastValue:
-    """What a collaboration is worth, with these settings and constants.
+    """The value of a collaboration with these settings and constants.
 
     `doubled`: psi + g/n if that owner's epsilon were twice as large. `bound`: Theorem 2's, over f*; None
     where it does not apply. `shared`: expected psi if `sharing` were one more; None: it is all owners.
@@ -392,7 +392,7 @@ def forecast(
     what_if: Sequence[str] = (),
     seed: int = 1,
 ) -> ForecastValue:
-    """Return what the collaboration of a mesh file is worth, from exactly one of the three for constants.
+    """Return the value of a mesh file's collaboration, from exactly one of the three sources of constants.
 
     `pilot` is a file of public records, `synthetic` takes made-up ones, `constants` is what
     `mirrormesh forecast --output` has written. Raises UsageError and MeshFileError.
@@ -427,7 +427,7 @@ def forecast_with(
 
 
 def fewer(file: MeshFile, rounds: int | None = None, seed: int = 1, pilot: Path | None = None) -> Fewer:
-    """Estimate what one more party brings to a mesh: runs of it, of one node less, and of one node alone."""
+    """Estimate the contribution of a further party: runs of the mesh, of one node less, of one node alone."""
 
     def of(nodes: int) -> Estimate | None:
         if not 1 <= nodes < len(file.mesh.nodes):

@@ -204,7 +204,7 @@ def from_file(file: AnyFile, pilot: Path) -> Pilot:
 def _check_not_private(file: AnyFile, pilot: Path, found: Resampled) -> None:
     """Raise UsageError if more than half of the pilot's distinct records are among those of the parties here.
 
-    Parties may take parts of one file each, so all their records together count.
+    Each party may use a part of one file, so the records of all parties are counted together.
     """
     distinct = {_digest(row, label) for row, label in zip(found.features, found.labels, strict=True)}
     private, members = set[bytes](), list[str]()

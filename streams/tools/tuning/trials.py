@@ -75,7 +75,7 @@ def tilted(gains: tuple[float, ...] | None, tilt: float) -> tuple[float, ...] | 
 
 
 class Measured(NamedTuple):
-    """A trial's result: what is to be least, and the ranking's AUPRC if records are ranked."""
+    """A trial's result: the value to minimise, and the ranking's AUPRC if records are ranked."""
 
     loss: float
     auprc: float | None = None
@@ -98,7 +98,7 @@ class Trials:
     code: Code = NO_CODE
 
     def loss(self, setting: Setting) -> float:
-        """Return what is to be least, as `measure` does."""
+        """Return the value to minimise, as `measure` does."""
         return self.measure(setting).loss
 
     def measure(self, setting: Setting) -> Measured:
