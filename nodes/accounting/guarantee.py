@@ -41,10 +41,14 @@ class RunGuarantee(Protocol):
 
 
 class Wait(NamedTuple):
-    """How many seconds a record waits for its label, and the topic that its label comes from."""
+    """How many seconds a record waits for its label, which is on that topic.
+
+    `rule`: what is said in place of it where labels are in a file.
+    """
 
     seconds: float
     topic: str
+    rule: str | None = None
 
     @property
     def words(self) -> str:
@@ -140,7 +144,8 @@ class Guarantee:
         if self.wait is not None:
             subject += " together with its labels"
             labelled = "a label of k records is protected at k epsilon; "
-            public += f"; every record waits {self.wait.words} for its labels on {self.wait.topic}"
+            waits = f"every record waits {self.wait.words} for its labels on {self.wait.topic}"
+            public += f"; {self.wait.rule or waits}"
         return (
             f"{subject} is protected with epsilon = {as_text(self.epsilon)} "
             f"({strength}{reals}), for the whole stream, against {self._adversary()}; {public}; "

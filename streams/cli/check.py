@@ -250,6 +250,10 @@ def _look_at(file: MeshFile, name: str) -> None:
     if only the first records were tried, a single record could change the result.
     """
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
+    labels = source.decoder.label_counts if isinstance(source.decoder, SchemaDecoder) else None
+    if labels is not None and labels.unreadable and not labels.came:
+        text = f"holds no label that can be read, of {labels.unreadable:,}"
+        raise file.refuse(("nodes", name, "source", "labels", "path"), text)
     reads_all = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end
     records = list(source.records if reads_all else islice(source.records, _LOOKED_AT))
     first = [record for record in records if record.timestamp is not None] if reads_all else records

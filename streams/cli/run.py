@@ -17,13 +17,14 @@ from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.mesh.user_code import OrderlyEnd
+from streams.records.decoder import SchemaDecoder
 from streams.records.faults import FaultCounts
 from streams.records.lint import afterwards
 from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
-from streams.terminal.report import progress_bar, say, say_promises, say_summary
+from streams.terminal.report import progress_bar, say, say_labels, say_promises, say_summary
 from streams.terminal.text import counted, listed
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 
@@ -181,6 +182,15 @@ def run_nodes(
     for line in afterwards(file):
         say(console, f"Warning: {line}", "bold yellow")
     malformed = {name: counts.read for name, counts in local.counts.items()}
+    decoders = {name: node.decoder for name, node in parts.nodes.items()}
+    say_labels(
+        console,
+        {
+            name: counts
+            for name, decoder in decoders.items()
+            if isinstance(decoder, SchemaDecoder) and (counts := decoder.label_counts) is not None
+        },
+    )
     failed = {name: failures(node.learner.loss) for name, node in parts.nodes.items()}
     mostly = say_malformed(console, malformed, failed)
     if interrupted:

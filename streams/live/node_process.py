@@ -162,6 +162,8 @@ class NodeProcess:
 
     def __init__(self, file: MeshFile, names: Sequence[str], options: NodeOptions) -> None:
         self._file, self._names, self._options = file, tuple(names), options
+        for name in names:
+            file.refuse_file_labels(name)
         self._brokers, self._records = file.brokers(self._names[0]), file.records_broker(self._names[0])
         check_shared(file, self._names)
         self._nodes = [HostedNode(file, name, options) for name in self._names]
@@ -174,7 +176,7 @@ class NodeProcess:
         self._labels = {name: labels for name in self._names if (labels := file.later_labels(name))}
         ages = {file.data_topics(name).records: labels.after for name, labels in self._labels.items()}
         for labels in self._labels.values():
-            ages[labels.topic] = max(labels.window, ages.get(labels.topic, 0.0))
+            ages[labels.origin] = max(labels.window, ages.get(labels.origin, 0.0))
         self._existing = ExistingTopics(self._records, lags, self._log, ages)
 
     @staticmethod
@@ -314,7 +316,7 @@ class NodeProcess:
             if refusals:
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)
         if self._labels:
-            label_topics = tuple(dict.fromkeys(labels.topic for labels in self._labels.values()))
+            label_topics = tuple(dict.fromkeys(labels.origin for labels in self._labels.values()))
             preflight(self._records, Access(label_topics, ()), {}, several=label_topics, existing=True)
             if short := self._existing.short():
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in short)

@@ -52,7 +52,7 @@ def mesh_parts(
         _check_times(file, rounds)
     nodes = {}
     for name in settings.nodes:
-        if (labels := file.later_labels(name)) is not None:
+        if (labels := file.later_labels(name)) is not None and labels.topic is not None:
             text = "a topic is read by up and node alone: must not be given to run records here"
             raise file.refuse(("nodes", name, "source", "labels"), text, labels.topic)
         source = open_source(file, name, settings.seed)

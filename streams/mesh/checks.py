@@ -197,10 +197,13 @@ def _labels_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings
     if mesh.shift:
         text = "goes with records of the present: labels are not moved as slots.shift moves records"
         return [Problem(file, path, text)]
+    if labels.path is not None and own.source is not None and getattr(own.source, "path", None) is None:
+        text = "goes with records in a file: must be a topic, or give the source's path"
+        return [Problem(file, (*path, "path"), text, labels.path)]
     owned = {topic for name in mesh.nodes for topic in DataTopics(mesh.name, name).all}
     if labels.topic in owned:
         return [Problem(file, (*path, "topic"), "is a topic of the mesh: must be another one", labels.topic)]
-    if isinstance(slots, TimeSlotsSettings):
+    if isinstance(slots, TimeSlotsSettings) and labels.path is None:
         records = math.ceil(labels.after / slots.period) * slots.size
         if records > _MOST_AHEAD:
             text = f"the slots until then may hold {records:,} records in memory: must be at most"
@@ -231,10 +234,10 @@ def file_problems(
 ) -> list[Problem]:
     """Return the mistakes of a source that does not fit the shared part."""
     wrong = []
-    if isinstance(source, FileSettings) and source.labels is not None and path[0] != "nodes":
-        wrong.append(
-            Problem(file, (*path, "labels"), "goes with the source of a node: its records have labels")
-        )
+    labels = source.labels if isinstance(source, FileSettings) and path[0] != "nodes" else None
+    if labels is not None and (labels.path is None or path != ("held_out",)):
+        text = "goes with the source of a node: its records have labels"
+        wrong.append(Problem(file, (*path, "labels"), text))
     if by_time(mesh) and source.shuffle:
         text = "slots by time take records by their times, in no other order: must be false"
         wrong.append(Problem(file, (*path, "shuffle"), text, value=True))

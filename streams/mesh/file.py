@@ -101,6 +101,13 @@ class MeshFile(OwnParts[NodeSettings]):
         source = None if part is None else part.source
         return source.labels if isinstance(source, FileSettings | TopicSettings) else None
 
+    def refuse_file_labels(self, node: str) -> None:
+        """Raise MeshFileError if a node's later labels are in a file, where records go by a broker."""
+        labels = self.later_labels(node)
+        if labels is not None and labels.path is not None:
+            text = "a file of labels is read by run alone: must be a topic"
+            raise self.refuse(("nodes", node, "source", "labels", "path"), text, labels.path)
+
     def records_broker(self, node: str) -> BrokerSettings:
         """Return the broker with the node's records: its data broker, unless its source names another.
 
@@ -136,7 +143,7 @@ class MeshFile(OwnParts[NodeSettings]):
         topics = {name: source for name in self.nodes if (source := self.existing_topic(name)) is not None}
         keyed = {name: source.record.of_keys for name, source in topics.items()}
         labelled = {name: labels for name in self.nodes if (labels := self.later_labels(name)) is not None}
-        waits = {name: Wait(labels.after, labels.topic) for name, labels in labelled.items()}
+        waits = {name: _wait(labels) for name, labels in labelled.items()}
         return Mesh(self.mesh, trusting, self.code, keyed, waits)
 
     @property
@@ -303,6 +310,15 @@ def load_any(
 # Finds the slots by time that have ended at a given moment.
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def _wait(labels: LaterLabelsSettings) -> Wait:
+    """Return the wait for labels, or what is said in its place where they are in a file."""
+    wait = Wait(labels.after, labels.origin)
+    if labels.path is None:
+        return wait
+    until = "whenever they came" if labels.came is None else f"up to {wait.words} after its time"
+    return wait._replace(rule=f"a record has its labels in {labels.origin}, {until}")
 
 
 def has_ended(file: MeshFile, now: float) -> bool:

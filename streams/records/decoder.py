@@ -242,11 +242,39 @@ _ALONE = 32
 """If one of more records than this is odd, each half is decoded at once; of fewer each record alone."""
 
 
+class FileLabelCounts(NamedTuple):
+    """Counts of the labels in a file: for the owner alone.
+
+    `late` came after a record of theirs was due, and `unmatched` no record has had.
+    """
+
+    came: int
+    unreadable: int
+    late: int
+    unmatched: int
+
+
+class LabelOf(Protocol):
+    """Knows labels that come later, in a file."""
+
+    @property
+    def counts(self) -> FileLabelCounts:
+        """The counts, given the records that were decoded so far."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether it goes by the times of labels and records."""
+
+    def __call__(self, key: str, time: float | None, /) -> float:
+        """Return the label of a record of that key and time, in seconds since 1970."""
+
+
 class SchemaDecoder(TotalDecoder[FloatArray]):
     """Decodes records by one schema. Total: it returns an observation or None for any bytes.
 
-    Where labels come later, a record's label is 0 here, and a record without the column that joins them is
-    bad.
+    Where labels come later a record's label is 0 here, and one without the column that joins them is bad.
+    With `later` it is what that gives for the record's key and time, and one without a time is bad too if
+    `later` is `timed`.
 
     `columns`: the columns of CSV lines; None for JSON lines, each of which names its own. `fewest`: the least
     number of records that are decoded at once; fewer are faster alone.
@@ -272,6 +300,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         ]
         self._cells = [(column[0], cell(*column)) for column in self._columns]
         self._joined = schema.joined
+        self.later: LabelOf | None = None
         self._label_column, self._label = schema.label.column, labelled(schema.label, notation, absent)
         self._blocks = [(column[0], block(*column)) for column in self._columns]
         self._labels = labels_block(schema.label, notation, absent)
@@ -328,6 +357,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         else:
             features = bounded_rows(features, self._norm)
         if self._joined is not None:
+            if self.later is not None:
+                return None
             keys = map(partial(joined_word, self._notation), columns[self._joined])
             return None if None in keys else (features, np.zeros(len(values)))
         if self._label_column not in columns:
@@ -387,9 +418,27 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         """Return what the record holds in a column, as text; None if it holds no single value there."""
         return spelt((self._total(self._fields, value) or {}).get(column))
 
-    def key(self, value: bytes) -> str | None:
-        """Return the word by which a record is joined with its later label; None if the record has none."""
-        return self._total(self._key, value)
+    @property
+    def label_counts(self) -> FileLabelCounts | None:
+        """The counts of the labels in a file that come later; None: there are none."""
+        return None if self.later is None else self.later.counts
+
+    def key(self, value: bytes, column: str | None = None) -> str | None:
+        """Return the word by which a record and a label that comes later are joined; None if it has none.
+
+        `column`: where it is, if not in the column that joins labels to these records.
+        """
+        column = self._joined if column is None else column
+        return None if column is None else self._total(partial(self._key, column=column), value)
+
+    def label(self, value: bytes) -> float | None:
+        """Return the record's label, whatever else it holds; None if it has none."""
+        return self._total(self._own_label, value)
+
+    def _own_label(self, value: bytes) -> float | None:
+        fields = self._fields(value)
+        column = self._label_column
+        return self._label(fields[column]) if fields is not None and column in fields else None
 
     def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
         """Return the record's value in each column, as the listed word if the value is one of them."""
@@ -423,7 +472,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             return None, None
         column = self._label_column
         if self._joined is not None:
-            label = None if joined_word(self._notation, fields.get(self._joined)) is None else 0.0
+            label = self._later_label(fields)
         else:
             label = self._label(fields[column]) if column in fields else None
         row: list[float] = []
@@ -435,9 +484,16 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         numbers = bounded(np.array(row + self._tail), self._norm)
         return np.append(numbers, HEIGHT) if self._outside else numbers, label
 
-    def _key(self, value: bytes) -> str | None:
-        fields = self._fields(value) if self._joined is not None else None
-        return None if fields is None else joined_word(self._notation, fields.get(self._joined or ""))
+    def _later_label(self, fields: Mapping[str, object]) -> float | None:
+        key = joined_word(self._notation, fields.get(self._joined or ""))
+        if key is None or self.later is None:
+            return None if key is None else 0.0
+        time = self._time_in(fields) if self.later.timed else None
+        return None if self.later.timed and time is None else self.later(key, time)
+
+    def _key(self, value: bytes, column: str) -> str | None:
+        fields = self._fields(value)
+        return None if fields is None else joined_word(self._notation, fields.get(column))
 
     def _fault(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
@@ -450,7 +506,14 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
                 return Fault(name, kind if name in fields else MISSING)
         if self._joined is not None:
             key = joined_word(self._notation, fields.get(self._joined))
-            return Fault(self._joined, MISSING) if key is None else None
+            is_late = self.later is not None and self.later.timed
+            return (
+                Fault(self._joined, MISSING)
+                if key is None
+                else self._why_timeless(value)
+                if is_late
+                else None
+            )
         label, kind = self.schema.label, MISSING
         if label.column in fields:
             kind = label_fault(label, fields[label.column], self._notation, self._absent)
@@ -480,7 +543,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _timestamp(self, value: bytes) -> float | None:
         fields = self._fields(value) if self._time is not None else None
-        moment = None if fields is None else fields.get(self._time or "")
+        return None if fields is None else self._time_in(fields)
+
+    def _time_in(self, fields: Mapping[str, object]) -> float | None:
+        moment = fields.get(self._time or "")
         return None if self._is_absent(moment) else self._moment(moment)
 
     def _is_absent(self, value: object) -> bool:

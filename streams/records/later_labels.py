@@ -12,7 +12,7 @@ equal timestamps the latest in the log. A label counts for every record with its
 import math
 import secrets
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -178,6 +178,25 @@ class LabelTable:
                 labels[number] = newest[1]
         return labels
 
+    def unused(self, dues: Mapping[int, int]) -> tuple[int, int]:
+        """Return how many labels came after a record of theirs was due, and how many no record has had.
+
+        `dues`: by a key's hash when the first record with it was due, in ms.
+        """
+        self._settle()
+        hashes = np.fromiter(dues, np.uint64, len(dues))
+        order = np.argsort(hashes)
+        hashes, moments = hashes[order], np.fromiter(dues.values(), np.int64, len(dues))[order]
+        late = unused = 0
+        for part in self._partitions.values():
+            for level in (part.main, part.recent):
+                unused += int(np.count_nonzero(~level.used))
+                places = np.searchsorted(hashes, level.hashes)
+                has_record = places < len(hashes)
+                has_record[has_record] = hashes[places[has_record]] == level.hashes[has_record]
+                late += int(np.count_nonzero(level.times[has_record] > moments[places[has_record]]))
+        return late, unused
+
     def forget(self, time: int, since: int) -> int:
         """Drop the labels before a time, in ms; return how many from `since` on no record has used."""
         self._settle()
@@ -208,7 +227,7 @@ class LabelMessages:
     def __init__(self, settings: LaterLabelsSettings, schema: SchemaSettings) -> None:
         self._join, self._column = settings.join, settings.value.column
         self._read = labelled(schema.label, JSON, absent_words(schema.missing, JSON))
-        self._constant = None if settings.value.constant is None else self._read(settings.value.constant)
+        self.constant = None if settings.value.constant is None else self._read(settings.value.constant)
         otherwise = self._read(settings.otherwise)
         self._otherwise = NONE if otherwise is None else otherwise  # the settings ensure that it is one
 
@@ -231,7 +250,7 @@ class LabelMessages:
         if fields is None:
             return None
         word = joined_word(JSON, field_at(fields, self._join)) or self._of_key(key)
-        label = self._constant if self._column is None else self._read(field_at(fields, self._column))
+        label = self.constant if self._column is None else self._read(field_at(fields, self._column))
         return None if word is None or label is None else Label(word, label)
 
     def _of_key(self, key: bytes | None) -> str | None:

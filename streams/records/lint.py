@@ -318,18 +318,18 @@ def _label_topics(file: MeshFile, lines: TopicLines) -> None:
     """Add the lines on topics of labels that come later."""
     for name in file.nodes:
         labels, broker = file.later_labels(name), _broker(file, name)
-        if labels is not None and broker is not None:
+        if labels is not None and labels.topic is not None and broker is not None:
             try:
                 _look_at_labels(file, name, labels, broker, lines)
             except Unreachable as error:
-                lines.looked_at.append(f"{labels.topic} was not looked at: {error}")
+                lines.looked_at.append(f"{labels.origin} was not looked at: {error}")
 
 
 def _look_at_labels(
     file: MeshFile, name: str, labels: LaterLabelsSettings, broker: BrokerSettings, lines: TopicLines
 ) -> None:
     """Look at a topic of labels that come later. Raises Unreachable."""
-    place, topic, records = ("nodes", name, "source", "labels"), labels.topic, file.data_topics(name).records
+    place, topic, records = ("nodes", name, "source", "labels"), labels.origin, file.data_topics(name).records
     try:
         reach(broker)
         preflight(broker, Access((topic,), ()), {}, several=(topic,), existing=True)

@@ -79,7 +79,8 @@ def _numbered(
 ) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
     if settings.kind == "parquet":
         # what is asked of each record beside its features and label is asked of its line
-        rows = rows and settings.record.truth is None and settings.record.timestamp is None
+        record, later = settings.record, settings.labels is not None
+        rows = rows and record.truth is None and record.timestamp is None and not later
         values, decoder = _parquet(file, settings, path, needed, also, rows=rows)
         return enumerate(values, 1), decoder
     if settings.kind == "csv":

@@ -74,12 +74,32 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         return Source(map(RawRecord, values), own_source)
     is_large = not timed and not isinstance(slots := file.mesh.slots, TimeSlotsSettings) and slots.size > _FEW
     lines, decoder = opened_records(file, settings, path, rows=is_large)
+    # a record is learnt from when its labels have come
+    shift = file.mesh.shift + give_labels(file, settings, path, decoder)
     chosen = ordered(lines, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
     if timed and isinstance(decoder, SchemaDecoder):
-        records = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
+        records = (RawRecord(line, moved(decoder.timestamp(line), shift)) for line in chosen)
         # Standard input may have no end, so it is not sorted; `run` refuses it.
         return Source(records if settings.path == "-" else in_order_of_time(records), decoder)
     return Source(map(RawRecord, chosen), decoder)
+
+
+def give_labels(
+    file: Refuser, settings: FileSettings | SparseSettings, path: tuple[str, ...], decoder: Decoder
+) -> float:
+    """Let a file's decoder give the labels that come later, of a file; return what records wait, in seconds.
+
+    Raises MeshFileError, which names `path`, if that file cannot be read.
+    """
+    if not isinstance(settings, FileSettings) or not isinstance(decoder, SchemaDecoder):
+        return 0.0
+    labels = settings.labels
+    if labels is None or labels.path is None:
+        return 0.0
+    from streams.records.file_labels import FileLabels  # noqa: PLC0415 # few sources have any
+
+    decoder.later = FileLabels(file, settings, labels, path)
+    return labels.after
 
 
 def check_source(file: MeshFile, node: str) -> None:
@@ -137,6 +157,7 @@ def decoded(
     """
     timed = by_time(file.mesh)
     lines, decoder = opened_records(file, settings, path, rows=not timed)
+    give_labels(file, settings, path, decoder)
     counts = FaultCounts() if counts is None else counts
     pairs = list[tuple[FloatArray | SparseRow, float]]()
     values = ordered(lines, 0, shuffle=False, take=settings.take, by_time=timed)

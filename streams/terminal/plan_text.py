@@ -125,10 +125,18 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
 def _labels(file: MeshFile) -> Iterator[Fact]:
     for name in file.nodes:
         labels, wait = file.later_labels(name), file.resolved.waits.get(name)
-        if labels is not None and wait is not None:
+        if labels is not None and labels.path is not None and wait is not None:
+            until = f"up to {wait.words} after a record" if labels.came else "whenever they came"
+            yield "labels", f"{name}: in {labels.origin}, by {labels.join}, {until}"
+            if labels.came is None:
+                yield (
+                    "",
+                    "without times of labels this is no replay of a live run, which has but those by then",
+                )
+        elif labels is not None and wait is not None:
             yield (
                 "labels",
-                f"{name}: from {labels.topic}, by {labels.join}, up to {wait.words} after a record",
+                f"{name}: from {labels.origin}, by {labels.join}, up to {wait.words} after a record",
             )
             yield "", f"the first slot is a wait of {wait.words}, and so is all that is learnt"
 

@@ -15,6 +15,7 @@ from streams.ledger import Reuse, promises_of
 from streams.local.results import Summary
 from streams.local.scoring import Score
 from streams.mesh.file import AnyFile
+from streams.records.decoder import FileLabelCounts
 from streams.terminal.text import counted, listed, promises
 
 # Prints tables and sentences, with the same words on a terminal and in a file.
@@ -158,6 +159,17 @@ def say_dropped(console: Console, summary: Summary) -> None:
         )
     if by_node:
         say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(by_node)}.")
+
+
+def say_labels(console: Console, counts: Mapping[str, FileLabelCounts]) -> None:
+    """Print how many labels of each node's file came, could not be read, came too late, or had no record."""
+    by_node = [
+        f"{name} {of.came:,} came, {of.unreadable:,} unreadable, {of.late:,} too late, "
+        f"{of.unmatched:,} without a record"
+        for name, of in counts.items()
+    ]
+    if by_node:
+        say(console, f"Labels that come later, each node's own secret too: {'; '.join(by_node)}.")
 
 
 def _digits(loss: float) -> str:

@@ -169,7 +169,7 @@ class LaterLabels:
 
     def _begin(self, consumer: Consumer, since: float) -> None:
         """Read again, from that time on."""
-        topic, milliseconds = self.settings.topic, max(0, round(since * 1e3))
+        topic, milliseconds = self.settings.origin, max(0, round(since * 1e3))
         parts = [TopicPartition(topic, part, milliseconds) for part in self._partitions(consumer)]
         offsets = dict[int, int]()
         for of in consumer.offsets_for_times(parts, timeout=PATIENCE):
@@ -185,14 +185,14 @@ class LaterLabels:
             self._begin(consumer, self._since)
 
     def _partitions(self, consumer: Consumer) -> list[int]:
-        listing = consumer.list_topics(self.settings.topic, timeout=PATIENCE).topics[self.settings.topic]
+        listing = consumer.list_topics(self.settings.origin, timeout=PATIENCE).topics[self.settings.origin]
         if listing.error is not None:
             raise KafkaException(listing.error)
         self._listed = time.monotonic()
         return sorted(listing.partitions)
 
     def _end(self, consumer: Consumer, partition: int) -> int:
-        of = TopicPartition(self.settings.topic, partition)
+        of = TopicPartition(self.settings.origin, partition)
         return int(consumer.get_watermark_offsets(of, timeout=PATIENCE)[1])
 
     def _take(self, consumer: Consumer, messages: list["Message[bytes, bytes]"]) -> None:
@@ -228,7 +228,7 @@ class LaterLabels:
         if error.code() in _BROKEN:
             self._next[part] += 1
             self._counts.unreadable += 1
-            consumer.seek(TopicPartition(self.settings.topic, part, self._next[part]))
+            consumer.seek(TopicPartition(self.settings.origin, part, self._next[part]))
         return False
 
     def _add(self, message: "Message[bytes, bytes]", partition: int) -> tuple[int, int] | None:
@@ -252,13 +252,13 @@ class LaterLabels:
 
     def _there(self) -> None:
         if not self._answers:
-            self._log.info("%s: the labels can be read again", self.settings.topic)
+            self._log.info("%s: the labels can be read again", self.settings.origin)
         self._answers = True
 
     def _away(self, error: KafkaException) -> None:
         if self._answers:
             text = "%s: the labels cannot be read now (%s): slots by count wait, slots by time close empty"
-            self._log.warning(text, self.settings.topic, error.args[0].name())
+            self._log.warning(text, self.settings.origin, error.args[0].name())
         self._answers = False
         self._changed()
 

@@ -1,9 +1,10 @@
-"""Settings of labels that come later than their records, on a topic of their own."""
+"""Settings of labels that come later than their records, on a topic or in a file of their own."""
 
 import math
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from streams.mesh.settings.base import (
     Choice,
@@ -15,7 +16,15 @@ from streams.mesh.settings.base import (
     refusal,
     spelt,
 )
-from streams.mesh.settings.schema import FieldPath, LabelSettings, SchemaSettings, word
+from streams.mesh.settings.files import FilePath
+from streams.mesh.settings.schema import (
+    FieldPath,
+    LabelSettings,
+    SchemaSettings,
+    TimestampSettings,
+    as_timestamp,
+    word,
+)
 
 
 def _label(value: Any) -> str:
@@ -49,16 +58,22 @@ class LabelValueSettings(Choice):
 
 
 class LaterLabelsSettings(Settings):
-    """Labels that come later than their records, on a topic of the broker with the records, as JSON objects.
-
-    A user there needs the rights to describe and to read it. It applies on a broker: `run` reads files alone.
+    """Labels that come later than their records: of records on a broker on a topic there, as JSON objects; of
+    records in a file, where one process reads them all, in a file too.
     """
 
-    topic: TopicName
-    """The topic's name."""
+    topic: Annotated[TopicName | None, Field(exclude_if=absent)] = None
+    """The topic's name. A user there needs the rights to describe and to read it. Either this or `path`."""
+    path: Annotated[FilePath, Field(exclude_if=absent)] = None
+    """The file, of the kind and dialect of the records' file. A CSV file begins with a row that names its
+    columns. Either this or `topic`."""
+    came: Annotated[TimestampSettings | None, BeforeValidator(as_timestamp), Field(exclude_if=absent)] = None
+    """The file's column of the time at which a label came, written as `schema.timestamp`, which it needs. Not
+    given: all labels in the file count, whenever they came."""
     join: FieldPath
-    """The column by which a record and its label belong together; in a label's message that field, or else
-    the message's key. Values are compared as listed words are: 1 and 1.0 are one."""
+    """The column by which a record and its label belong together, in a file of labels too; in a label's
+    message that field, or else the message's key. Values are compared as listed words are: 1 and 1.0 are
+    one."""
     after: LongTime
     """The time from a record's timestamp until it is learnt from, like `45d`. The newest label until then
     counts."""
@@ -68,6 +83,26 @@ class LaterLabelsSettings(Settings):
     """What a label is."""
     otherwise: Label
     """The label of a record without one."""
+
+    @model_validator(mode="after")
+    def _in_one_place(self) -> Self:
+        if (self.topic is None) == (self.path is None):
+            text = "missing: must be a topic or the path of a file"
+            raise refusal(text if self.path is None else "labels are on a topic or in a file: must be one")
+        if self.path == "-":
+            raise refusal("must be the path of a file, not standard input", "path")
+        if self.path is None and self.came is not None:
+            raise refusal("goes with path: a message has Kafka's own time", "came")
+        if self.came is not None and self.came.origin is not None:
+            raise refusal("goes with kind topic: a file has its columns under their names", "came", "from")
+        if self.path is not None and self.came is None and self.before:
+            raise refusal("goes with came: without times all labels count", "before")
+        return self
+
+    @property
+    def origin(self) -> str:
+        """The name of their topic or file."""
+        return self.topic or Path(self.path or "").name
 
     @property
     def window(self) -> float:
@@ -85,6 +120,8 @@ def joined(schema: SchemaSettings, labels: LaterLabelsSettings | None) -> None:
     for keys, text in ((("otherwise",), labels.otherwise), (("value", "constant"), labels.value.constant)):
         if text is not None and not _fits(schema.label, text):
             raise refusal(f"must be a label that {_allowed(schema.label)}", "labels", *keys)
+    if labels.came is not None and schema.timestamp is None:
+        raise refusal("goes with schema.timestamp, the records' own time", "labels", "came")
     schema.join(labels.join)
 
 

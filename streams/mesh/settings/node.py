@@ -153,6 +153,11 @@ class FileSettings(Settings):
         joined(self.record, self.labels)
         return self
 
+    def of_others(self, path: str) -> Self:
+        """Return how a file of other records is read, which have their labels or none."""
+        changes = {"path": path, "labels": None, "record": self.record.with_own_labels()}
+        return self.model_copy(update=changes)
+
 
 class RowsInMemory(Protocol):
     """Rows that a program hands over. `key`: what data are known by; `name`: what the program calls them."""
@@ -280,6 +285,8 @@ class TopicSettings(Settings):
 
     @model_validator(mode="after")
     def _labels_fit(self) -> Self:
+        if self.labels is not None and self.labels.path is not None:
+            raise refusal("goes with records in a file: must be a topic", "labels", "path")
         if self.labels is not None and self.labels.topic == self.topic:
             raise refusal("is the topic of the records: must be another one", "labels", "topic")
         joined(self.record, self.labels)

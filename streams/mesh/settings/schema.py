@@ -431,7 +431,8 @@ class TimestampSettings(Settings):
         return self.column if self == TimestampSettings(column=self.column) else whole(self)
 
 
-def _as_timestamp(value: Any) -> Any:
+def as_timestamp(value: Any) -> Any:
+    """Read a column's name alone as that column."""
     return {"column": value} if isinstance(value, str) else value
 
 
@@ -448,7 +449,7 @@ class SchemaSettings(Settings):
     norm: Positive | None = None
     """Rows longer than this in L2, with an intercept that is not outside, are scaled down to it. Not given:
     they stay."""
-    timestamp: Annotated[TimestampSettings | None, BeforeValidator(_as_timestamp)] = None
+    timestamp: Annotated[TimestampSettings | None, BeforeValidator(as_timestamp)] = None
     """The column of a record's time, which slots by time and `feed --timestamps` need: seconds since 1970,
     or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. A mapping says how else it is read. Not given:
     records have no times."""
@@ -463,6 +464,12 @@ class SchemaSettings(Settings):
     def join(self, column: str) -> None:
         """Read that column in place of the label's: labels come later, and are joined by it."""
         self._joined = column
+
+    def with_own_labels(self) -> Self:
+        """Return the schema of records that have their labels."""
+        schema = self.model_copy()
+        schema._joined = None  # noqa: SLF001 # its own class
+        return schema
 
     @property
     def joined(self) -> str | None:

@@ -103,6 +103,7 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     record_limit = wanted.records
     if record_limit is None and isinstance(settings, LocalisationSettings):
         record_limit = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    file.refuse_file_labels(node)
     check_source(file, node)
     source = open_source(file, node, file.mesh.seed)
     timed = by_time(file.mesh)

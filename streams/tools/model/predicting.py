@@ -281,7 +281,7 @@ def predict(
     source = trusted.own(node).source
     if not isinstance(source, FileSettings):
         raise trusted.refuse(path, "must be of records in a file to read others as it does")
-    settings = source.model_copy(update={"path": records})
+    settings = source.of_others(str(records))
     return predictions(file, vector, settings, trusted, path, trusted, options)
 
 

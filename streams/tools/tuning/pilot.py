@@ -24,7 +24,7 @@ from streams.records.lines import ordered
 from streams.records.localisation import NOISE, sensor, target_path
 from streams.records.paths import START
 from streams.records.record import Decoded, Decoder, SparseRow
-from streams.records.sources import OwnDecoder, decoded, opened_records
+from streams.records.sources import OwnDecoder, decoded, give_labels, opened_records
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
@@ -190,7 +190,7 @@ def from_file(file: AnyFile, pilot: Path) -> Pilot:
             raise UsageError(f"{pilot}: is {owner}: must be another file, of public records")
     for name, part in file.owns.items():
         if isinstance(part.source, FileSettings):
-            settings = part.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
+            settings = part.source.of_others(str(pilot)).model_copy(update={"take": None, "shuffle": False})
             rows, labels = decoded(file, settings, (file.part, name, "source"))
             records = Resampled(dense(rows), labels)
             _check_not_private(file, pilot, records)
@@ -236,6 +236,7 @@ def _own_records(file: AnyFile, name: str) -> Iterator[Decoded]:
         if not Path(source.path or "-").is_file():  # a pipe can be read only once
             return
         lines, decoder = opened_records(file, source, path)
+        give_labels(file, source, path, decoder)
     else:
         return
     take = None if source.shuffle else source.take  # a shuffled part may be any

@@ -82,6 +82,7 @@ def check(file: MeshFile, options: Options) -> None:
     file.make_code(file.nodes)
     for name in file.nodes:
         file.brokers(name)
+        file.refuse_file_labels(name)
         decoder(file, name)
     hosts(file, options)
     check_pace(file, rate=options.rate)
