@@ -63,10 +63,11 @@ class LaterLabelsSettings(Settings):
     """
 
     topic: Annotated[TopicName | None, Field(exclude_if=absent)] = None
-    """The topic's name. A user there needs the rights to describe and to read it. Either this or `path`."""
+    """The topic's name. A user there needs the rights to describe and to read it. Not given:
+    `path` is."""
     path: Annotated[FilePath, Field(exclude_if=absent)] = None
     """The file, of the kind and dialect of the records' file. A CSV file begins with a row that names its
-    columns. Either this or `topic`."""
+    columns. Not given: `topic` is."""
     came: Annotated[TimestampSettings | None, BeforeValidator(as_timestamp), Field(exclude_if=absent)] = None
     """The file's column of the time at which a label came, written as `schema.timestamp`, which it needs. Not
     given: all labels in the file count, whenever they came."""
