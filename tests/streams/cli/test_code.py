@@ -96,7 +96,7 @@ VALUES = {
     "names": ["a"],
 }
 MORE = {
-    ("predict",): [["--mesh", "mesh.yaml", "c"]],
+    ("predict",): [["rows.csv", "--mesh", "mesh.yaml", "c"]],
     ("score",): [
         ["mesh.yaml", "a"],
         ["mesh.yaml", "c"],

@@ -68,5 +68,6 @@ def test_check_reads_the_first_records(call, tmp_path):
     assert call("check", written(tmp_path)).code == 0
     outcome = call("check", written(tmp_path, label={"positive": 7, "negative": 8}))
     assert outcome.code != 0
-    assert "nodes.b.source: fits none of the first 40 records" in outcome.err
+    assert "nodes.a.source: fits none of the first 40 records" in outcome.err
+    assert "(the same in b, c)" in outcome.err
     assert call("check", written(tmp_path, path="gone.npz", shuffle=True)).code != 0

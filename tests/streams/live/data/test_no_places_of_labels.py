@@ -167,7 +167,8 @@ def unlabelled(part):
     """All that no label may decide."""
     held, counts, letters = part
     places = [closing._replace(records=[record[:2] for record in closing.records]) for closing in held]
-    return places, counts, letters
+    # of a reason's later letters the clock decides: at most one a second
+    return places, counts, {letter["reason"] for letter in letters}
 
 
 def labels_in(part):
