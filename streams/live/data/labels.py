@@ -21,6 +21,7 @@ from nodes.machine.slots import ClosedSlot
 from nodes.privacy.private import Private
 from nodes.values import Observations
 from streams.bus.connection import PATIENCE, consumer_settings
+from streams.bus.errors import Cure, cure
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.metrics.private import LabelCounts
@@ -221,11 +222,11 @@ class LaterLabels:
 
     def _pass(self, consumer: Consumer, part: int, error: KafkaError) -> bool:
         """Continue behind an unreadable batch, or at the log's new start; return whether all is read anew."""
-        out_of_range = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001 # as above
-        if error.code() in out_of_range:
+        remedy = cure(error)
+        if remedy is Cure.SEEK:
             self._begin(consumer, self._since)
             return True
-        if error.code() in _BROKEN:
+        if remedy is Cure.SKIP:
             self._next[part] += 1
             self._counts.unreadable += 1
             consumer.seek(TopicPartition(self.settings.origin, part, self._next[part]))
@@ -261,12 +262,3 @@ class LaterLabels:
             self._log.warning(text, self.settings.origin, error.args[0].name())
         self._answers = False
         self._changed()
-
-
-_BROKEN = {
-    KafkaError._BAD_COMPRESSION,  # noqa: SLF001 # librdkafka's names
-    KafkaError._BAD_MSG,  # noqa: SLF001
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_RECORD,
-}
-"""What a batch has that is stored broken."""
