@@ -131,3 +131,16 @@ class ScoredTopics:
             consumer.close()
             logs.close()
         return messages
+
+
+def scoring(topics, path, *more):
+    """The arguments of a process that scores the topics."""
+    return [
+        *("score", "--model", path, "--servers", topics.address),
+        *("--input", topics.input, "--output", topics.output, *more),
+    ]
+
+
+def values(count):
+    """The values of so many messages."""
+    return [json.dumps(record(number)).encode() for number in range(count)]
