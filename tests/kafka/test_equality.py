@@ -1,7 +1,9 @@
 """The same mesh file gives the same releases, bit for bit, in one process and on a real broker."""
 
+import numpy as np
 import pytest
 
+from nodes.values import Consensus
 from streams.tools.model.writing import public_model
 from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
 from tests.support.meshes.files import written
@@ -63,7 +65,12 @@ def test_sums_of_records_are_released_and_decided_as_in_one_process(tmp_path, br
     path = mesh_file(tmp_path, base, broker.address, **WAITING | {"slots": WAITING["slots"] | {"size": 5}})
     with LiveMesh(path) as mesh:
         mesh.run_through()
-        equal(mesh.values(), released_in_memory(path))
+        reference = released_in_memory(path)
+        equal(mesh.values(), reference)
         model = public_model(mesh.file)
+    last = max(round for _, round in reference)
+    newest = [np.frombuffer(value) for (_, round), value in sorted(reference.items()) if round == last]
+    decision = mesh.file.resolved.algorithm.decide(last, Consensus(np.mean(newest, 0)), 1 / len(newest))
+    assert model.newest == pytest.approx(decision.tolist(), abs=1e-12)
     assert len(model.newest) == len(model.average) == mesh.file.mesh.dimension == 3
-    assert any(model.newest)
+    assert any(model.average)
