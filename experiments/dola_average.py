@@ -5,11 +5,10 @@ F over all of Diabetes, less its least value, at a node's last point and at the 
 epsilon = 1; and ours at epsilon = 1 at its decisions, lambda = 0.01, with no privacy beside it: F is another.
 """
 
-from experiments.harness.dola import records
 from experiments.harness.dola_figures import (
     WEIGHT,
     best_weight,
-    least,
+    excess,
     measured,
     plain,
     printed,
@@ -26,15 +25,13 @@ FORMS = {"no privacy": None, "as printed": EPSILON}
 def main(study: Study) -> None:
     """Draw dola-average{,-ours}."""
     weight = best_weight(study, "laplace", EPSILON)
-    count = len(records("diabetes", quick=study.quick)[0].labels)
     for name, chosen, cases in (
         ("", weight, {form: printed("laplace", epsilon, weight) for form, epsilon in FORMS.items()}),
         ("-ours", WEIGHT, {"no privacy": plain(), "ours": tuned(study, pure(EPSILON))}),
     ):
         found = measured(study, cases, whole=True)
-        lowest = least(study, "diabetes", [count], chosen)
         both = {
-            f"{label}, {words}": {"excess": one[of] - lowest}
+            f"{label}, {words}": {"excess": excess(study, "diabetes", one[of], chosen)}
             for label, one in found.items()
             for of, words in (("last", "last"), ("average", "average"))
         }

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness.dola import NOTHING, best, together
+from experiments.harness.dola import NOTHING, best, records, together
 from experiments.harness.figures import Curve, draw
 from experiments.harness.study import FEW, Measure, Measured, Study
 from nodes.values import FloatArray
@@ -145,9 +145,26 @@ def measured(
 
 def least(study: Study, data: str, counts: Sequence[int], weight: float = WEIGHT) -> FloatArray:
     """Return min F over the first so many records, shape (K,)."""
-    wanted = {"data": data, "counts": list(counts), "weight": weight, "quick": study.quick}
-    values: FloatArray = study.repeated(best, {"best": wanted}, 1)["best"]["value"][0]
+    values: FloatArray = _best(study, data, counts, weight)["value"][0]
     return values
+
+
+def excess(study: Study, data: str, values: FloatArray, weight: float = WEIGHT) -> FloatArray:
+    """Return F over all records of `data` at some points, less its least over the same records.
+
+    Raises ValueError where a value lies below that least by more than its certificate allows: then `values`
+    are not F over those records.
+    """
+    lowest = _best(study, data, [len(records(data, quick=study.quick)[0].labels)], weight)
+    above: FloatArray = values - lowest["value"][0]
+    if (above < -lowest["gap"][0]).any():
+        raise ValueError(f"{data}: F is {above.min():g} above its least, whose gap is {lowest['gap'][0]}")
+    return above
+
+
+def _best(study: Study, data: str, counts: Sequence[int], weight: float) -> Measured:
+    wanted = {"data": data, "counts": list(counts), "weight": weight, "quick": study.quick}
+    return study.repeated(best, {"best": wanted}, 1)["best"]
 
 
 def sketch(

@@ -1,12 +1,23 @@
 """DOLA's measures: the loss that regret is made of, what is held out, the pilot, the paper's own noise."""
 
+import csv
+
 import numpy as np
 import pytest
 
 from experiments.harness import dola, sparse
 from experiments.harness import texts as texts_module
 from experiments.harness.dola import NOTHING, best, learned, records, together
-from experiments.harness.dola_figures import LAMBDAS, best_weight, chosen, measured, printed, pure, tuned
+from experiments.harness.dola_figures import (
+    LAMBDAS,
+    best_weight,
+    chosen,
+    excess,
+    measured,
+    printed,
+    pure,
+    tuned,
+)
 from experiments.harness.hindsight import best_fixed_decision
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
@@ -14,6 +25,7 @@ from experiments.harness.svm import MeanHinge, RegularisedHinge, seen
 from experiments.harness.texts import COMMON, texts
 from nodes.geometry.constraints import L2Ball
 from nodes.values import Observations
+from tests.support.published.claims import RESULTS
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
 SHARED = {"data": "unit-ball", "quick": True, "nodes": 4, "noise": NOTHING, "step": STEP}
@@ -23,6 +35,9 @@ ALGORITHM = {
     "step_size": {"rule": "inverse", "a": 100.0},
     "regulariser": 0.01,
 }
+
+CERTIFICATE = 1e-3
+"""The largest gap of a least, of the sets whose excess is published."""
 
 
 def ends(seed, *, size, of):
@@ -185,6 +200,33 @@ def test_the_best_lambda_has_the_least_hinge(tmp_path):
     found = measured(study, {f"{one:g}": printed("laplace", 1.0, one) for one in LAMBDAS}, data="unit-ball")
     least = min(found, key=lambda name: found[name]["hinge"][:, -1].mean())
     assert best_weight(study, "laplace", 1.0, data="unit-ball") == float(least)
+
+
+def test_an_excess_is_above_the_least_over_the_same_records(tmp_path):
+    """A least over other records than F's shows itself where F at a point lies below it."""
+    study = Study(tmp_path, quick=True, workers=1, kept=tmp_path / "kept")
+    rows, _ = records("unit-ball", quick=True)
+    loss = MeanHinge(0.01, rows, len(rows.labels))
+    points = np.random.default_rng(0).normal(size=(20, 10))
+    values = np.array([loss.value(10 * point / np.linalg.norm(point)) for point in points])
+    assert (excess(study, "unit-ball", values) > 0).all()
+    with pytest.raises(ValueError, match=r"unit-ball: F is -.* above its least"):
+        excess(study, "unit-ball", values - values.min())
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("dola-average", ("mean", "p10", "p90")),
+        ("dola-average-ours", ("mean", "p10", "p90")),
+        ("dola-variance-ends", ("excess", "excess_p10", "excess_p90")),
+    ],
+)
+def test_no_published_excess_is_below_its_certificate(table, columns):
+    with (RESULTS / f"{table}.csv").open() as file:
+        values = [float(row[name]) for row in csv.DictReader(file) for name in columns]
+    assert values
+    assert min(values) >= -CERTIFICATE
 
 
 @pytest.mark.parametrize("form", ["laplace", "gaussian"])

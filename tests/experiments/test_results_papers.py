@@ -10,6 +10,7 @@ TARGETS = ("epsilon = 5", "epsilon = 1", "epsilon = 0.5")
 DEGREES = ("mean degree 2", "mean degree 4", "mean degree 8")
 BATCHES = ("h = 1", "h = 10", "h = 100")
 SETS = ("Diabetes", "Covertype", "Adult")
+SLOTS = ("h = 1", "h = 5", "h = 1, no privacy", "h = 5, no privacy")
 ENDS = ("mean", "p10", "p90")
 MAPS = ("||x||^2", "x'Qx")
 
@@ -80,8 +81,21 @@ CLAIMS = [
     curves("0.27, 0.081, 0.41, 0.92", "dola-batches-ours", "no privacy", *EPSILONS),
     curves("1.01, 0.92, 0.74", "dola-batches-sizes-ours", *BATCHES),
     curves("11, 32, 544, 549", "dola-apart-ours", "no privacy", *EPSILONS),
-    curves("0.032 and 0.043", "dola-variance", "h = 1", "h = 5"),
-    curves("ours 0.60 and 0.56", "dola-variance-ours", "h = 1", "h = 5"),
+    *(
+        Claim(
+            text,
+            "dola-variance-ends",
+            [({"form": form, "lambda": weight, "case": case}, column) for case in cases],
+        )
+        for form, weight, column, text, cases in (
+            ("as printed", "1", "regret_sd", "0.051 and 0.056, without privacy 0.0002 and 0.0003", SLOTS),
+            ("as printed", "0.1", "regret_sd", "0.016 and 0.021, without 0.0015 and 0.0015", SLOTS),
+            ("ours", "0.01", "regret_sd", "0.11 and 0.16, without 0.013 and 0.018", SLOTS),
+            ("as printed", "1", "excess", "0.032 and 0.043", SLOTS[:2]),
+            ("as printed", "0.1", "excess", "0.26 and 0.26", SLOTS[:2]),
+            ("ours", "0.01", "excess", "0.60 and 0.56", SLOTS[:2]),
+        )
+    ),
     curves("0.111, 0.110, 0.110", "dola-topology-none", *DEGREES),
     curves("0.54, 0.41, 0.37", "dola-topology-laplace", *DEGREES),
     curves("0.56, 0.51, 0.50", "dola-topology-gaussian", *DEGREES),
