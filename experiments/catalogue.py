@@ -70,10 +70,14 @@ EXPERIMENTS = {
         ("adult-binary",),
     ),
     "dola-synthetic": Experiment(
-        "experiments.dola_synthetic", "regret against privacy and nodes", "Li, Zhou, Chen, Jiang 2015, figure 1"
+        "experiments.dola_synthetic",
+        "regret against privacy and nodes",
+        "Li, Zhou, Chen, Jiang 2015, figure 1",
     ),
     "dola-variance": Experiment(
-        "experiments.dola_variance", "what mini-batches do to the variance", "Li, Zhou, Chen, Jiang 2015, figure 2"
+        "experiments.dola_variance",
+        "what mini-batches do to the variance",
+        "Li, Zhou, Chen, Jiang 2015, figure 2",
     ),
     "dola-sparse": Experiment(
         "experiments.dola_sparse",

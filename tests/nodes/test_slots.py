@@ -239,7 +239,7 @@ def test_a_slot_says_where_its_records_stand():
 
 
 @given(
-    # Multiples of 1/8, whose sums are exact: a sum that is rounded may join two times, and swap their records.
+    # Multiples of 1/8, whose sums are exact: a rounded sum may join two times, and swap their records.
     st.lists(
         st.integers(640, 1840).map(lambda eighths: eighths / 8)
         | st.sampled_from([1e9, 1e300, float("inf"), -1e9]),
