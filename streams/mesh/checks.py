@@ -1,4 +1,4 @@
-"""Checks that the settings of a mesh file fit together, each being right by itself."""
+"""Checks that the settings of a mesh file fit together. Each setting has passed its own check before."""
 
 import json
 import math
@@ -39,7 +39,7 @@ from topology.scheduler import heartbeat_period
 
 
 def shared_problems(file: str, whole: Mesh) -> list[Problem]:
-    """Return the mistakes in the shared part, found by building what it describes."""
+    """Return the mistakes in the shared part. It builds what the settings describe."""
     attempt, mesh = partial(attempted, file), whole.settings
     algorithm = mesh.algorithm
     key = "mirror_map" if algorithm.gains is None else "gains"
@@ -58,7 +58,7 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
 
 
 def _loss_problems(file: str, whole: Mesh, node: str | None) -> list[Problem]:
-    """Return the mistakes in a loss. A user's own loss is not loaded, as reading a file runs no code."""
+    """Return the mistakes in a loss. A user's own loss is not loaded: reading a file runs no user code."""
     mesh, path = whole.settings, ("loss",) if node is None else ("nodes", node, "loss")
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
@@ -72,7 +72,7 @@ def attempted(
     settings: Settings | tuple[float, ...] | None,
     make: Callable[[], object],
 ) -> list[Problem]:
-    """Return the mistake, under `mesh`, that making something of its settings finds, if any."""
+    """Call `make` and return its ValueError as the mistake at mesh.`path`; no mistake if it returns."""
     try:
         make()
     except ValueError as error:
@@ -90,7 +90,10 @@ def own_problems(
     nodes: Mapping[str, NodeSettings],
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
-    """Return the mistakes where own parts do not fit the shared part; `named`: all nodes in the file."""
+    """Return the mistakes where the nodes' own parts do not fit the shared part.
+
+    `named` lists all nodes that the file's own part names, `nodes` has the settings of those that were read.
+    """
     wrong = [
         Problem(file, ("nodes", name), f"not a node of the mesh: {one_of(mesh.nodes, name)}")
         for name in named
@@ -126,21 +129,21 @@ def own_problems(
 
 
 def _topic_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, topic: str) -> list[Problem]:
-    """Return the mistake of a source whose topic is one of the mesh's own, or is named like those of its run.
+    """Return the mistake of a source whose topic belongs to the mesh, or begins like the run's topics.
 
-    Rights on a run's topics are rights on the beginning of their names.
+    Kafka's rights on a run's topics are granted by that beginning (a prefix), so they would cover the source.
     """
     beginning = all_of(MeshTopics(mesh.name, mesh.run, mesh.layout))
     text = ""
     if topic.startswith(beginning):
         text = f"begins with {beginning}, so who may read the run's topics may read it: must be another"
-    elif any(topic in DataTopics(mesh.name, node).all[1:] for node in mesh.nodes):  # all but the records'
+    elif any(topic in DataTopics(mesh.name, node).all[1:] for node in mesh.nodes):  # all but its records'
         text = "a node of the mesh writes to it: must be another"
     return [Problem(file, (*path, "topic"), text, topic)] if text else []
 
 
 def _row_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: Settings) -> list[Problem]:
-    """Return the mistake of records that an algorithm which sums rows cannot take."""
+    """Return the mistake of a source whose records class-sums and moments cannot use."""
     if not mesh.algorithm.alone:
         return []
     if isinstance(source, FileSettings | TopicSettings) and source.record.intercept and not mesh.features:
@@ -153,13 +156,16 @@ def _row_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: 
 
 
 def _shared_topics(file: str, nodes: Mapping[str, NodeSettings]) -> list[Problem]:
-    """Return the mistake of each node that reads another node's records, as they would count twice."""
+    """Return a mistake for each node that reads the same partitions as another node.
+
+    Their records would be learnt from twice.
+    """
     wrong, readers = list[Problem](), list[tuple[str, TopicSettings, object]]()
     for name, part in nodes.items():
         source = part.source
         if not isinstance(source, TopicSettings):
             continue
-        broker = source.broker or getattr(part.brokers, "data", None)  # None: that of the file
+        broker = source.broker or getattr(part.brokers, "data", None)  # None: the file's data broker
         for other_name, other_source, other_broker in readers:
             parts = part_of(source, by_time=False), part_of(other_source, by_time=False)
             if (source.topic, broker) == (other_source.topic, other_broker) and parts[0].overlaps(parts[1]):
@@ -189,7 +195,7 @@ _MOST_AHEAD = 10_000_000
 
 
 def _labels_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) -> list[Problem]:
-    """Return the mistakes of labels that come later."""
+    """Return the mistakes in a node's settings of labels that come later than their records."""
     labels, slots = getattr(own.source, "labels", None), mesh.slots
     if labels is None:
         return []
@@ -254,7 +260,7 @@ def _schema_problems(
 ) -> list[Problem]:
     wrong = []
     schema, path = source.record, (*path, "schema")
-    # records that come by a broker have Kafka's own times
+    # records that come by a broker have the timestamps of their Kafka messages
     is_live = isinstance(source, TopicSettings) or (
         source.path is None and not isinstance(source, FrameSettings)
     )
@@ -274,7 +280,7 @@ _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
 
 
 def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
-    """Return the mistakes in the nodes' privacy settings, each being right by itself."""
+    """Return the mistakes in the nodes' privacy settings that show when their mechanism is built."""
     mesh, wrong = whole.settings, list[Problem]()
     overriding = {name for name, node_settings in mesh.nodes.items() if node_settings.overrides}
     ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # check equal settings once
@@ -292,9 +298,10 @@ def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
 
 
 def _out_of_range(file: str, mesh: MeshSettings, name: str, error: OutOfRange) -> Problem:
-    """Return the mistake at its key: the node's own if it overrides it, else the shared one."""
+    """Return the mistake at the setting's key: under the node if it overrides it, else under mesh."""
     path, value = _place(mesh, name, _KEYS.get(error.name, error.name))
-    allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
+    # the values differ where what is out of range was derived from the setting; then the text names it
+    allowed = error.allowed if error.value == value else str(error)
     if mesh.nodes[name].overrides and "nodes" not in path:
         allowed = f"{allowed} (for node {name})"
     return Problem(file, ("mesh", *path), allowed, printed(value))

@@ -34,9 +34,9 @@ from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule, least
 
 @dataclass(frozen=True, slots=True)
 class LossFacts:
-    """The facts about `losses`, each once, by their names in words.
+    """The properties of the losses in a mesh. `losses` maps the text of each distinct loss to the loss.
 
-    None: a user's own loss, of which nothing is known. It is not loaded, as that would run its code.
+    The value of a user's own loss is None, as nothing is known of it: loading it would run its code.
     """
 
     losses: Mapping[str, Loss | None]
@@ -63,11 +63,11 @@ class LossFacts:
 
     @property
     def smooth_apart(self) -> bool:
-        """Whether all gradients are Lipschitz with 1 away from the sensors."""
+        """Whether all gradients have the Lipschitz constant 1 away from the sensors."""
         return all(smooth_apart(loss) for loss in self.losses.values())
 
     def first(self, fits: Callable[[Loss | None], object]) -> str:
-        """Return the name of the first loss that fits; of the first of all if none does."""
+        """Return the name of the first loss for which `fits` is true; if there is none, of the first loss."""
         names = (name for name, loss in self.losses.items() if fits(loss))
         return next(names, next(iter(self.losses)))
 
@@ -81,9 +81,11 @@ class NoBound(Exception):
 
 
 class Mixes(NamedTuple):
-    """What is known of the graph: any `window` rounds connect it and leave at most `rate` of disagreement.
+    """How well a schedule mixes, as far as it is known.
 
-    `least` is the smallest positive weight. `lazy`: every node has a weight on itself in every round.
+    The edges of any `window` consecutive rounds connect all nodes. Mixing over these rounds leaves at most
+    the fraction `rate` of the disagreement between nodes. `least` is the smallest positive weight. `lazy`
+    tells whether every node has a positive weight on itself in every round.
     """
 
     window: int
@@ -94,9 +96,9 @@ class Mixes(NamedTuple):
 
 @dataclass(frozen=True)
 class Theory:
-    """What theorems say of a mesh's regret after `rounds` rounds, in all of which it learns.
+    """Evaluates the theorems' bounds on a mesh's regret after `rounds` rounds. All nodes learn in each round.
 
-    `longest` bounds the L2 norm of a record's features; None: unknown.
+    `longest` is a bound on the L2 norm of a record's features, or None if no bound is known.
     """
 
     mesh: Mesh
@@ -124,14 +126,18 @@ class Theory:
 
     @cached_property
     def convex(self) -> bool | None:
-        """Whether all losses are convex: then bounds are on losses, not of the first order; None: unknown."""
+        """Whether all losses are convex; None if this is unknown.
+
+        For convex losses a bound is on the regret in losses, for others on the first-order regret.
+        """
         return self.losses.convex
 
     @cached_property
     def network(self) -> Network:
         """The constants that the bound needs. Raises NoBound.
 
-        A range loss gets beta = 1, as it has farther from a sensor than half of the measured distance.
+        For a range loss beta is 1. This holds where the decision is farther from the sensor than half of the
+        measured distance.
         """
         settings, algorithm = self.mesh.settings, self.mesh.algorithm
         reason = self._missing()
@@ -155,18 +161,21 @@ class Theory:
         )
 
     def bound(self) -> float:
-        """Return the bound on the network's regret, as the mesh runs. Raises NoBound."""
+        """Return the bound on the network's regret for the mesh's own settings. Raises NoBound."""
         network = self.network
         if self.mesh.settings.privacy.on == "parameters":
             return with_noise_on_parameters(network)
         return with_noise_on_gradients(network)
 
     def of_any(self) -> float:
-        """Return the largest regret of any decisions. Raises NoBound."""
+        """Return the largest regret that any sequence of decisions can have. Raises NoBound."""
         return of_any_decisions(self.network)
 
     def zhou_li(self) -> float:
-        """Return Zhou, Li 2025, Theorem 2, as printed. Raises NoBound; for the range loss as in `network`."""
+        """Return the bound of Zhou, Li 2025, Theorem 2, as printed. Raises NoBound.
+
+        For a range loss beta is 1, as in `network`.
+        """
         beta = 1.0 if self.losses.smooth_apart else self._smoothness()
         settings = self.mesh.settings
         if not math.isfinite(self.geometry.smoothness):
@@ -188,7 +197,10 @@ class Theory:
         return bound
 
     def li(self) -> float:
-        """Return Li et al. 2018, Theorem 5; a regulariser makes it strongly convex."""
+        """Return the bound of Li et al. 2018, Theorem 5: the strongly convex case if there is a regulariser.
+
+        Raises NoBound.
+        """
         settings = self.mesh.settings
         size, strong = len(settings.nodes), settings.algorithm.regulariser
         mixing = li_lemma_3(size, self.mixes.window, self.mixes.least)
@@ -224,7 +236,10 @@ class Theory:
         return curved * (self.longest or 0.0) ** 2 + self.mesh.settings.algorithm.regulariser
 
     def _epsilon(self) -> float:
-        """Return the least epsilon of a release; the theorems have Laplace noise alone."""
+        """Return the least epsilon of any node's release. Raises NoBound.
+
+        The papers' theorems are for Laplace noise, so another mechanism has no bound.
+        """
         smallest = math.inf
         for node, _ in self._groups:
             if node.privacy.mechanism not in {"laplace", "none"}:
@@ -234,17 +249,20 @@ class Theory:
         return smallest
 
     def _gradients(self) -> tuple[float, float]:
-        """Return root mean square and maximum over nodes of theta in L2, with the regulariser's part."""
+        """Return the root mean square and the maximum, over nodes, of a clipped gradient's largest L2 norm.
+
+        The regulariser's gradient is included.
+        """
         regulariser_part = self.mesh.settings.algorithm.regulariser * self.mesh.algorithm.reach
         sizes = [(_theta(node) + regulariser_part, count) for node, count in self._groups]
         try:
             squares = math.fsum(size * size * count for size, count in sizes)
-        except OverflowError:  # of finite squares, unlike + of floats
+        except OverflowError:  # fsum raises it where + of finite floats gives infinity
             squares = math.inf
         return math.sqrt(squares / len(self.mesh.settings.nodes)), max(size for size, _ in sizes)
 
     def _noise(self) -> Callable[[int], float]:
-        """Return the root mean square over nodes of the noise's length, by round."""
+        """Return a function from a round to the root mean square, over nodes, of the noise's length."""
         size, groups = len(self.mesh.settings.nodes), self._groups
         return lambda t: math.sqrt(sum(node.noise_length(t) ** 2 * count for node, count in groups) / size)
 
@@ -255,22 +273,24 @@ def _theta(node: MeshNode) -> float:
     return node.privacy.gradient_bound * math.sqrt(wide)
 
 
-# Measures a schedule: how many rounds in a row connect all nodes, and how much disagreement they leave.
+# Measures a schedule: how many consecutive rounds connect all nodes, and how much disagreement they leave.
 
-_LOOKED_AT = 1_000  # rounds, of a run without end
+_LOOKED_AT = 1_000  # rounds that are examined of a run without end
 _MOST = 5_000
 _WIDEST = 100
 _DRAWS = 4_000_000
-_PRODUCTS = 200_000_000  # of numbers, in the products of windows
+_PRODUCTS = 200_000_000  # multiplications of numbers in the matrix products of windows
 
 
 class Windows(NamedTuple):
-    """The windows of a schedule, all nodes present.
+    """The windows of a schedule (consecutive rounds whose edges connect all nodes), with all nodes present.
 
-    Any `width` rounds in a row connect all nodes, of those that begin in rounds 1 to `starts`; None: some
-    `limit` rounds do not. They leave at most `rate` of the disagreement, of those that begin in rounds 1 to
-    `measured`; None: not measured. `drawn`: each round's edges are drawn anew. `whole`: no other window
-    exists in the run.
+    width: each window of this many rounds that begins in one of the rounds 1 to `starts` connects all nodes.
+        None: some window of `limit` rounds does not.
+    rate: each window that begins in one of the rounds 1 to `measured` leaves at most this fraction of the
+        disagreement. None: not measured.
+    drawn: whether each round's edges are drawn anew.
+    whole: whether the measured windows are all windows of the run.
     """
 
     drawn: bool
@@ -283,14 +303,14 @@ class Windows(NamedTuple):
 
 
 class Least(NamedTuple):
-    """The smallest positive weight, and whether every node has one on itself in every round."""
+    """The smallest positive weight, and whether every node has a positive weight on itself in every round."""
 
     weight: float
     lazy: bool
 
 
 def windows(schedule: Schedule, rounds: int | None) -> Windows:
-    """Return a schedule's windows, as far as they are affordable to measure; `rounds` None: without end."""
+    """Return a schedule's windows, measured as far as is affordable; `rounds` is None for an endless run."""
     random = isinstance(schedule, SwitchingSchedule)
     starts, limit = _looked_at(schedule, rounds)
     width = window(schedule, limit, starts)
@@ -301,12 +321,12 @@ def windows(schedule: Schedule, rounds: int | None) -> Windows:
 
 
 def least(schedule: Schedule, seen: Windows) -> Least:
-    """Return the least weight of the rounds that were looked at."""
+    """Return the least weight in the rounds that `seen` covers."""
     return Least(*least_weight(schedule, seen.starts))
 
 
 def _looked_at(schedule: Schedule, rounds: int | None) -> tuple[int, int]:
-    """Return the number of window starts to check, and the widest window."""
+    """Return the number of window starts to check, and the largest width of a window to try."""
     if isinstance(schedule, SwitchingSchedule):
         affordable = max(1, _DRAWS // max(1, schedule.graph.sources.size) - _WIDEST)
         return min(rounds or _LOOKED_AT, _MOST, affordable), _WIDEST

@@ -21,7 +21,10 @@ from streams.mesh.settings.keys import (
 
 
 def _one_line(text: str) -> str:
-    """Refuse what ends a line: a client's settings, a unit and a manifest hold this text too."""
+    """Refuse a line break and other control characters.
+
+    The text is written into a client's settings, systemd units and manifests, where it could add a line.
+    """
     if text.isprintable():
         return text
     raise refusal("must be one line of text, without control characters")
@@ -45,7 +48,7 @@ _OF_TLS = ("ca", "certificate", "key", "key_password", "key_password_file", "ver
 
 
 def _security(value: Mapping[str, Any]) -> str:
-    """Return what the other keys mean, as `security` is not given."""
+    """Return the value of `security` that the other keys imply. It is called if the key is not given."""
     user = value.get("username") is not None
     tls = any(value.get(key) is not None for key in ("ca", "certificate"))
     return ("sasl-tls" if tls else "sasl") if user else ("tls" if tls else "plaintext")
@@ -75,13 +78,14 @@ class BrokerSettings(Settings):
     """The path of the certificates (PEM) of the CAs that the broker's certificate may come from. Not given:
     the system's."""
     certificate: FileName | None = None
-    """The path of the own certificate (PEM), with those between it and the CA. Not given: none is shown."""
+    """The path of the client's own certificate (PEM), with those between it and the CA. Not given: none is
+    shown."""
     key: FileName | None = None
     """The path of the certificate's private key (PEM). Not given: no certificate."""
     key_password: PlainSecret | None = None
     """The password of an encrypted key. Not given: `key_password_file`, or the key is not encrypted."""
     key_password_file: FileName | None = None
-    """The path of a file that holds it in one line. Not given: `key_password`, or no password."""
+    """The path of a file that holds this password in one line. Not given: `key_password`, or no password."""
     signing_key: FileName | None = None
     """The path of the private key (PEM) that signs what is sent to the mesh broker, where `mesh.signatures`
     are `required`; `mirrormesh key` makes it. Not given: nothing can be sent there."""
@@ -119,7 +123,7 @@ class BrokerSettings(Settings):
             raise refusal(f"missing: security {self.security} needs a {missing}{alternative}", missing)
         if self.mechanism == "plain" and not self.tls:
             raise refusal("plain sends the password itself: needs security sasl-tls", "mechanism")
-        # seen on a broker: each of these works with two of the three clients
+        # measured on a broker: each of these names and passwords works with two of the three Kafka clients
         if self.mechanism != "plain" and set(",=") & set(self.username):
             raise refusal("must have no , and no =: kafka-python fails on them in SCRAM", "username")
         if self.mechanism != "plain" and not self.username.isascii():
@@ -171,7 +175,7 @@ class BrokerSettings(Settings):
 
     @property
     def trusted(self) -> str | None:
-        """The path, of a file or folder, of the certificates of CAs; the same for all clients."""
+        """The path of the file or folder with the CAs' certificates. All clients use the same path."""
         system = ssl.get_default_verify_paths()
         return self.ca or system.cafile or system.capath
 
@@ -184,7 +188,8 @@ class RegistrySettings(Settings):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     url: Annotated[FromEnvironmentText, AfterValidator(_url)]
-    """`http://host:port/path` or `https://...`, or several of one registry with commas between them."""
+    """`http://host:port/path` or `https://...`, or several addresses of the same registry with commas between
+    them."""
     username: FromEnvironmentText | None = None
     """The user, with a password. Not given: a registry without users."""
     password: PlainSecret | None = None
@@ -224,11 +229,12 @@ class CommonBrokers(Settings):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     mesh: BrokerSettings
-    """The broker that all share."""
+    """The broker that all parties share."""
     data: BrokerSettings | None = None
     """The party's own broker, which carries its records. Not given: each node names its own."""
     trust_broker: bool = False
-    """Must be true if both are one broker: it sees the records, and every guarantee says so."""
+    """Must be true if `mesh` and `data` are the same broker. That broker then sees the records, and every
+    guarantee says so."""
 
     @model_validator(mode="after")
     def _apart_unless_trusted(self) -> Self:

@@ -1,4 +1,4 @@
-"""Secrets, certificates and keys in the settings: from the environment, or from files of their owners."""
+"""Secrets, certificates and keys in the settings. They come from the environment or from files."""
 
 import base64
 import binascii
@@ -49,7 +49,7 @@ PlainSecret = Annotated[SecretStr, Field(strict=False), FromEnvironment, AfterVa
 
 
 def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: ValidationInfo) -> dict[str, Any]:
-    """Return the mapping with `key` added for each `key_file`: the secret in that file."""
+    """Return the mapping with `key` added for each `key_file` that it has: the secret in that file."""
     with_secrets = dict(value)
     for key in keys:
         file_key = f"{key}_file"
@@ -66,7 +66,7 @@ def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: Validati
 
 
 def are_read(info: ValidationInfo) -> bool:
-    """Return whether files of secrets are read. They are not if the mesh file is for a process elsewhere."""
+    """Return whether files of secrets are read. They are not if another host will use the mesh file."""
     return info.context is None or info.context.get("secrets", True)
 
 
@@ -84,7 +84,10 @@ def _secret(path: str, setting: str) -> str:
 
 
 def _unread(path: str, error: OSError) -> str:
-    """Return why a secret's file cannot be read; a path that leads nowhere may be the secret itself."""
+    """Return why a secret's file cannot be read.
+
+    A path that does not exist is not repeated, because it may be the secret itself.
+    """
     if os.path.lexists(path):
         return f"{path}: {why(error)}"
     folder = os.path.dirname(path)  # noqa: PTH120 # Path raises where a part may not be read
@@ -93,9 +96,10 @@ def _unread(path: str, error: OSError) -> str:
 
 
 def shown_to_others(path: str | Path) -> bool:
-    """Return whether a file may be read by others, who need not read it. Raises OSError.
+    """Return whether users other than this process's may read a file that only this process needs.
 
-    Where it is another's, as in a container, this process itself may be one who needs to.
+    False for a file of another owner, as in a container: this process itself may need the group's or others'
+    right to read it. Raises OSError.
     """
     status = Path(path).stat()
     is_owner = os.geteuid() in {0, status.st_uid}
@@ -116,20 +120,20 @@ _ANY = b"-----BEGIN "
 
 
 def certificates(path: str) -> "list[x509.Certificate]":
-    """Return the certificates in a file. Raises OSError, ValueError (there is none, or one is damaged)."""
+    """Return the certificates in a file. Raises OSError; ValueError if there is none or one is damaged."""
     from cryptography import x509  # noqa: PLC0415 # loaded for TLS alone
 
     return x509.load_pem_x509_certificates(read_small(path))
 
 
 def lifetime(path: str) -> tuple[datetime, datetime]:
-    """Return when the first certificate in a file begins and ends. Raises OSError, ValueError."""
+    """Return when the first certificate in a file begins and ends to be valid. Raises OSError, ValueError."""
     first = certificates(path)[0]
     return first.not_valid_before_utc, first.not_valid_after_utc
 
 
 def check_ca(path: str) -> None:
-    """Refuse a file that holds no CA's certificates, or a key: nobody but the CA may have its key."""
+    """Refuse a file without a CA's certificate, and one with a private key, which only the CA may have."""
     content = _held(path, "ca")
     if _KEY in content:
         raise refusal(f"{path}: holds a private key: must hold certificates of CAs alone", "ca")
@@ -210,9 +214,10 @@ def _may_sign(one: "x509.Certificate") -> bool:
 LENGTH = 32
 """Bytes of a public key."""
 
-# A few points of the curve have an order of 8 or less. Under such a key anybody can sign some messages, and
-# under that of the neutral element all; no private key leads to one, and OpenSSL takes them. Here they are
-# by y, without the sign of x; y = 0 and 1 also as p and p + 1, as in libsodium's list.
+# A few points of the curve have an order of 8 or less. With such a point as the public key anybody can sign
+# some messages; with the neutral element, all messages. No private key has one of them as its public key, but
+# OpenSSL accepts them. They are listed by y, without the sign of x. y = 0 and y = 1 are listed as p and p + 1
+# too, as in libsodium's list.
 _P = 2**255 - 19
 _Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _OF_SMALL_ORDER = {0, 1, _Y8, _P - _Y8, _P - 1, _P, _P + 1}

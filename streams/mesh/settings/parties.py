@@ -1,4 +1,4 @@
-"""Who runs which nodes, and the users that they are on a broker with users. Public, like the nodes."""
+"""The parties: the nodes that each runs, and their user names on a broker. Public, like the nodes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ RESERVED = {
     "admin": "a broker's administrator",
     "controller": "a broker's controller",
 }
-"""Users that no party may be: the development broker's own, and Kafka's name for nobody."""
+"""User names that no party may have: the development broker's own, and Kafka's for one without a login."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _COMMON_NAME = re.compile(r"(?:^|,)\s*CN=([^,+]*)", re.IGNORECASE)
 _SUBJECT = re.compile(r"[A-Za-z0-9.]+=[^\x00-\x1f\x7f]*[^\x00-\x20\x7f]")
@@ -38,7 +38,7 @@ class PartySettings(Settings):
     """A party: the nodes that it runs, and the user that they share."""
 
     nodes: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)]
-    """Its nodes."""
+    """The nodes that the party runs."""
     user: Annotated[str, AfterValidator(_user)] | None = None
     """The one user of all its nodes, which then trust one another; with certificates (security: tls) its
     certificate's subject. Not given: each node is a user of its own, named like the node."""
@@ -53,12 +53,12 @@ class Party:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Its nodes."""
+        """The nodes that the party runs."""
         return tuple(self.users)
 
 
 def parties(nodes: Iterable[str], named: Mapping[str, PartySettings]) -> tuple[Party, ...]:
-    """Return all parties: those named, and each further node as a party of its own name."""
+    """Return all parties: those in `named`, and for each node that none of them runs a party of its name."""
     parties = [
         Party(name, {node: named_party.user or node for node in named_party.nodes})
         for name, named_party in named.items()
@@ -73,7 +73,7 @@ def scheduler_user(mesh: str) -> str:
 
 
 def auditor_user(mesh: str) -> str:
-    """Return the user on the mesh broker that reads all and writes nothing."""
+    """Return the auditor's user on the mesh broker. It may read all topics and write none."""
     return f"{mesh}-auditor"
 
 
@@ -88,13 +88,13 @@ def score_user(node: str) -> str:
 
 
 def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySettings]) -> None:
-    """Refuse parties that do not fit the nodes, and two users of one name."""
+    """Refuse parties that do not fit the nodes, and a user name that two holders would share."""
     node_names = list(nodes)
     _check_nodes(node_names, named)
     holders: dict[str, tuple[str, str]] = {}
     for user, holder, path in _users(mesh, node_names, named):
         _check_user(user, holder, path)
-        name = user.removeprefix("CN=")  # with certificates a broker knows the user a as CN=a
+        name = user.removeprefix("CN=")  # a broker that uses certificates gives user a the name CN=a
         first_user, its_holder = holders.setdefault(name, (user, holder))
         if its_holder != holder:
             hint = "" if first_user == user else f" (with certificates {first_user} is the same)"
@@ -102,7 +102,7 @@ def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySett
 
 
 def _check_user(user: str, holder: str, path: tuple[str, ...]) -> None:
-    """Refuse a user that is a broker's own; a broker may know a certificate by its common name."""
+    """Refuse a user whose name is reserved. Of a certificate's subject its common name is checked too."""
     subject = _COMMON_NAME.search(user) if is_subject(user) else None
     name = user if subject is None else subject[1].strip()
     if name in RESERVED:
@@ -132,7 +132,7 @@ def _check_nodes(nodes: list[str], named: Mapping[str, PartySettings]) -> None:
 def _users(
     mesh: str, nodes: list[str], named: Mapping[str, PartySettings]
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield each user with its holder, in words, and the key that gives it its name."""
+    """Yield (user, holder in words, path of the key that sets the user's name) for each user."""
     yield scheduler_user(mesh), "the scheduler", ("name",)
     yield auditor_user(mesh), "the auditor", ("name",)
     for node in nodes:

@@ -27,7 +27,7 @@ _OF_THE_MACHINE = {"localtime", "posixrules"}
 
 
 def spelt(value: object) -> str | None:
-    """Return the same text for a value from YAML, JSON or CSV; None if it is not a single value."""
+    """Return a value's text, the same whether it comes from YAML, JSON or CSV; None for a list or mapping."""
     match value:
         case str():
             return value
@@ -43,11 +43,11 @@ _WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 
 
 def word(value: object) -> str | None:
-    """Return the text by which a value is looked up among words; None if it is not a single, finite one.
+    """Return the text by which a value is looked up among listed words.
 
-    All spellings of a whole number give one word: 1, 1.0 and "1.0", as a data frame writes integers as 1.0
-    where a column has gaps. But 007, which is no number in JSON, and 7 are two words.
-    `records.notation.Lookup` compares values with listed words by more than that.
+    None for a list, a mapping, and a number that is not finite. The spellings 1, 1.0 and "1.0" of a whole
+    number give the same word, because a data frame writes integers as 1.0 where a column has gaps. 007 is no
+    number in JSON, so 007 and 7 are two words. `records.notation.Lookup` makes further spellings equal.
     """
     match value:
         case str():
@@ -64,7 +64,7 @@ def word(value: object) -> str | None:
 
 
 PLACEHOLDER = "FILL-IN"
-"""Stands in a schema that `mirrormesh schema` wrote for what only the owner of the records can say."""
+"""`mirrormesh schema` writes this in place of a value that only the owner of the records knows."""
 
 
 def _filled(value: object, allowed: str) -> None:
@@ -86,7 +86,7 @@ Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_wo
 
 
 def first_repeated(words: tuple[str, ...]) -> str | None:
-    """Return the first word that stands there twice."""
+    """Return the first word that is repeated; None if all are distinct."""
     return next((word for k, word in enumerate(words) if word in words[:k]), None)
 
 
@@ -112,7 +112,7 @@ def _log_bounds(value: Any) -> Any:
 
 
 def _wide(scale: Callable[[float], float], bounds: list[float]) -> bool:
-    """Return whether the scaled bounds have a finite difference above 0: features are divided by it."""
+    """Return whether the scaled bounds' difference, a divisor of features, is finite and above 0."""
     try:
         lowest, highest = (scale(float(bound)) for bound in bounds)
     except OverflowError:  # a whole number beyond all floats
@@ -145,7 +145,7 @@ DIRECTIVES = "YymdbBHIMSfpz%"
 _DIRECTIVE = re.compile("%(.?)", re.DOTALL)
 _TIME_KEYS = ("format", "zone", "unit")
 _DATE = ({"Y", "y"}, {"m", "b", "B"}, {"d"})
-"""A format has one of each."""
+"""A format has exactly one directive of each set: the year, the month and the day."""
 
 
 def _format(value: Any) -> Any:
@@ -170,7 +170,7 @@ TimeFormat = Annotated[str | None, BeforeValidator(_format)]
 
 
 def check_time(unit: str, form: str | None, zone: str | None) -> None:
-    """Refuse settings of a time that do not go together."""
+    """Refuse a unit, format and zone of a time that do not fit together."""
     if form is not None and unit != "s":
         raise refusal("goes with times that are numbers, and with format they are text", "unit")
     if form is not None and ("z" in _DIRECTIVE.findall(form)) == (zone is not None):
@@ -197,14 +197,15 @@ def _substitute(value: Any) -> Any:
 
 
 class MissingSettings(Settings):
-    """What a missing value counts as: one that is not there, null, NaN, without a visible character, or
-    one of `texts`.
+    """What a missing value counts as. A value is missing if it is absent, null, NaN, one of `texts`, or has
+    no visible character.
     """
 
     as_: Annotated[str | float, BeforeValidator(_substitute)] = Field(alias="as")
-    """`refuse`: the record is unreadable. A number: that number; of words and times 0 alone, by which all
-    features are 0. `indicator`: the features are 0, and one more, which each record has, is 1. `category`, of
-    `categories` and `hashed`: a category of its own, for `categories` one feature more."""
+    """`refuse`: the record is unreadable. A number: the value counts as this number; for words and times only
+    0 is allowed, and then all features are 0. `indicator`: the column has an additional feature, which is 1
+    where the value is missing; the other features are 0 then. `category`: the missing value is a category of
+    its own. It goes with `hashed` and with `categories`, to which it adds a feature."""
     texts: Words | None = None
     """The texts that stand for a missing value. Not given: `missing` of the schema, or else NA, N/A, #N/A,
     n/a, <NA>, NaN, nan, null, NULL and None. What is listed among `categories` is never missing."""
@@ -224,9 +225,9 @@ def _path(text: str) -> str:
 
 
 FieldPath = Annotated[str, AfterValidator(_path)]
-"""Where in a message a value is: names of fields, with dots between them."""
+"""The place of a value in a message: names of fields, with dots between them."""
 WHOLE = "."
-"""Stands for a message's key itself, which is no object."""
+"""Denotes the whole key of a message, where the key is a single value and no object."""
 
 
 def _key_path(text: str) -> str:
@@ -335,7 +336,7 @@ class ColumnSettings(Choice):
 
     @property
     def marks_missing(self) -> bool:
-        """Whether one feature more says that the value is missing."""
+        """Whether an additional feature marks that the value is missing."""
         substitute = None if self.missing is None else self.missing.as_
         return substitute == "indicator" or (substitute == "category" and self.categories is not None)
 
@@ -412,9 +413,9 @@ class TimestampSettings(Settings):
     """How a text spells a time: `"%d.%m.%Y %H:%M"`, with what these letters mean in C and Python, months in
     English. Not given: ISO 8601."""
     zone: Zone = Field(default=None, exclude_if=absent)
-    """The time zone of texts without one, by its IANA name. Where clocks are put back and a time is there
-    twice, it is the first of the two; where they are put forward and it is not there, it is as much later.
-    Not given: such a text is no time."""
+    """The time zone of texts without one, by its IANA name. A local time that occurs twice, as clocks are put
+    back, means the first of the two. One that does not occur, as clocks are put forward, is moved later by
+    the same step. Not given: a text without a zone is no time."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -427,7 +428,10 @@ class TimestampSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _column_alone(self, whole: SerializerFunctionWrapHandler) -> Any:
-        """Write the column alone where nothing else is said: what was kept of a run stays as it is."""
+        """Write only the column's name if all other keys have their defaults.
+
+        Files of earlier runs have it in this form, and digests of the settings must not change.
+        """
         return self.column if self == TimestampSettings(column=self.column) else whole(self)
 
 
@@ -454,26 +458,26 @@ class SchemaSettings(Settings):
     or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. A mapping says how else it is read. Not given:
     records have no times."""
     missing: Words | None = Field(default=None, exclude_if=absent)
-    """The texts that stand for a missing value in every column, the label's too. Not given: those named at
-    `missing` of a column, where a column has it."""
+    """The texts that stand for a missing value in every column, the label's too. Not given: those that
+    `missing` of a column lists by default, where a column has it."""
     truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
-    metrics only, never learnt from. Not given: records do not say."""
+    metrics only, never learnt from. Not given: records do not contain it."""
     _joined: str | None = PrivateAttr(None)
 
     def join(self, column: str) -> None:
-        """Read that column in place of the label's: labels come later, and are joined by it."""
+        """Read this column in place of the label's. Labels come later, and this column joins them."""
         self._joined = column
 
     def with_own_labels(self) -> Self:
-        """Return the schema of records that have their labels."""
+        """Return the schema for records that contain their labels."""
         schema = self.model_copy()
         schema._joined = None  # noqa: SLF001 # its own class
         return schema
 
     @property
     def joined(self) -> str | None:
-        """The column by which labels are joined that come later; None: records have their labels."""
+        """The column that joins records with labels that come later; None if records contain their labels."""
         return self._joined
 
     @model_validator(mode="after")
@@ -514,7 +518,7 @@ class SchemaSettings(Settings):
 
     @property
     def origins(self) -> dict[str, OriginSettings]:
-        """Where in a message the values of columns are that say it."""
+        """The place in a message of each column that has the key `from`, by column."""
         columns = {name: column.origin for name, column in self.features.items()}
         columns[self.label.column] = self.label.origin
         if self.timestamp is not None:
@@ -523,12 +527,12 @@ class SchemaSettings(Settings):
 
     @property
     def of_keys(self) -> tuple[str, ...]:
-        """The columns that are made of messages' keys."""
+        """The columns whose values are in messages' keys."""
         return tuple(name for name, origin in self.origins.items() if origin.key is not None)
 
     @property
     def height(self) -> float:
-        """The value of the intercept before any scaling; 0: there is none."""
+        """The value of the intercept before any scaling; 0 if there is no intercept."""
         return HEIGHT if self.intercept == "outside" else float(self.intercept)
 
     @property
@@ -538,7 +542,7 @@ class SchemaSettings(Settings):
 
     @property
     def recipe(self) -> tuple[tuple[str, str, object, int], ...]:
-        """How each column becomes features, in order: its name, the word and its setting, how many."""
+        """How each column becomes features, in order: (name, word, its setting, number of features)."""
         return tuple(
             (name, column.name, column.model_dump(by_alias=True)[column.name], column.width)
             for name, column in self.features.items()

@@ -1,9 +1,7 @@
 """Settings of sources of sparse records: libsvm lines, or matrices in compressed sparse rows.
 
-Matrices are read as such lines. The dimension of both is the mesh's, and no schema says what a column is: an
-index is a coordinate of the decision.
-
-They have no timestamps, so they need slots by count.
+A matrix is read as if its rows were libsvm lines. Both kinds have the mesh's dimension. They have no schema:
+an index is a coordinate of the decision. They have no timestamps, so they need slots by count.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -39,14 +37,14 @@ class SparseLabelSettings(Settings):
 
 
 class _SparseSettings(Settings):
-    """Settings of both kinds."""
+    """The settings that libsvm lines and matrices share."""
 
     path: FilePath = None
     """The file. Not given: records come from the data broker alone."""
     label: SparseLabelSettings = SparseLabelSettings()
     """The label."""
     norm: Positive | None = None
-    """Rows longer than this in L2 are scaled down to it. Not given: they stay."""
+    """Rows whose L2 norm is larger are scaled down to this norm. Not given: rows are not scaled."""
     take: TakeSettings | None = None
     """The records to take. Not given: all."""
     shuffle: bool = False
@@ -80,11 +78,11 @@ class CsrSettings(_SparseSettings):
     rows: Annotated[tuple[int, int] | None, Field(strict=False)] = None
     """[first, end]: only rows from the first up to, not including, the end. Not given: all."""
     split: int | None = None
-    """Only rows where the file's array `split` has that value. Not given: all."""
+    """Only the rows for which the file's array `split` has this value. Not given: all."""
 
     @property
     def index_base(self) -> int:
-        """The first index in the lines made from the rows."""
+        """The first index in the lines that are made from the matrix's rows."""
         return 1
 
     @model_validator(mode="after")
