@@ -1,4 +1,4 @@
-"""Makes algorithm, loss, slots and schedule from their settings."""
+"""Makes the algorithm, losses, slots and schedule of a mesh from their settings."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -51,7 +51,7 @@ from topology.schedules import CycleSchedule, FixedSchedule, Schedule, Switching
 from topology.weights import Weights, fixed
 
 KAPPA = 3.0
-"""The weight of the classes' sums in moments, where none is given."""
+"""The weight of the classes' sums in `moments` if the settings give none."""
 _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
     "constant": Constant,
     "inverse-sqrt": InverseSqrt,
@@ -60,12 +60,12 @@ _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
 
 
 def constraint(mesh: MeshSettings) -> Constraint:
-    """Return Omega of a mesh."""
+    """Return Omega, the set of a mesh's decisions."""
     return omega(mesh.algorithm.constraint, mesh.dimension)
 
 
 def omega(settings: ConstraintSettings, dimension: int) -> Constraint:
-    """Return Omega."""
+    """Return Omega, the set that the settings describe."""
     if settings.l1_ball is not None:
         return L1Ball(dimension, settings.l1_ball)
     if settings.l2_ball is not None:
@@ -82,7 +82,7 @@ def omega(settings: ConstraintSettings, dimension: int) -> Constraint:
 
 
 def mirror_map(mesh: MeshSettings) -> MirrorMap:
-    """Return phi."""
+    """Return phi, the mirror map of a mesh."""
     settings = mesh.algorithm.mirror_map
     if mesh.algorithm.gains is not None:
         return Mahalanobis(_gains(mesh)[0])
@@ -95,7 +95,7 @@ def mirror_map(mesh: MeshSettings) -> MirrorMap:
 
 
 def step_size(mesh: MeshSettings) -> StepSize:
-    """Return alpha."""
+    """Return alpha, the step sizes of a mesh."""
     settings = mesh.algorithm.step_size
     if settings.rule == "shifted-inverse":
         return ShiftedInverse(settings.a, settings.b or 0.0)
@@ -105,7 +105,7 @@ def step_size(mesh: MeshSettings) -> StepSize:
 def algorithm(mesh: MeshSettings) -> Algorithm:
     """Return the mirror step with its step size, or Sparse DOLA.
 
-    Raises NotOffered, a ValueError, if map and set have no exact step.
+    Raises NotOffered, a ValueError, if there is no exact step for the mirror map and the set.
     """
     settings, within = mesh.algorithm, constraint(mesh)
     if settings.lasso is not None and isinstance(within, L2Ball):
@@ -126,7 +126,7 @@ def algorithm(mesh: MeshSettings) -> Algorithm:
 
 
 def row_features(mesh: MeshSettings) -> RowFeatures | None:
-    """Return what a record adds to a release; None: its gradient does."""
+    """Return the function from a record to what a release sums; None if releases are made of gradients."""
     settings, columns = mesh.algorithm, mesh.columns
     norm: Literal["l1", "l2"] = "l1" if mesh.privacy.mechanism == "laplace" else "l2"
     if settings.name == "moments":
@@ -138,7 +138,7 @@ def row_features(mesh: MeshSettings) -> RowFeatures | None:
 
 
 def means(mesh: MeshSettings, features: RowFeatures, made: Mechanism, rounds: int | None) -> RunningMeans:
-    """Return the algorithm of class sums or moments; `rounds`: the last in which anybody learns."""
+    """Return the algorithm of class sums or moments. `rounds` is the last round in which any node learns."""
     decide: Discriminant = NearestMean(mesh.columns, mesh.loss.softmax or 2, mesh.has_cut)
     if mesh.algorithm.name == "moments":
         decide = RidgeDiscriminant(mesh.columns, mesh.algorithm.kappa or KAPPA, mesh.has_cut)
@@ -154,7 +154,7 @@ def means(mesh: MeshSettings, features: RowFeatures, made: Mechanism, rounds: in
 
 
 def dynamics(mesh: MeshSettings) -> Dynamics | None:
-    """Return the motion model, if there is one."""
+    """Return the motion model; None if there is none."""
     settings, by_time = mesh.algorithm.dynamics, mesh.slots.by == "time"
     if settings is None:
         return None
@@ -164,7 +164,7 @@ def dynamics(mesh: MeshSettings) -> Dynamics | None:
 
 
 def _gains(mesh: MeshSettings) -> tuple[FloatArray, FloatArray]:
-    """Return Q and Q^-1 of the gains."""
+    """Return Q and Q^-1, where the gains define the mirror map."""
     settings = mesh.algorithm
     wide = 1 if settings.dynamics is None else settings.dynamics.dimensions or 1
     with np.errstate(all="ignore"):  # the mirror map refuses what is not finite
@@ -198,7 +198,7 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 
 
 def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
-    """Return a node's loss of one record, with its label's weight; None: that of nodes without their own.
+    """Return a node's loss of one record, weighted by the record's label. `node` None: the loss of the mesh.
 
     Raises MeshFileError if the user's code cannot be loaded, or may not run here.
     """
@@ -230,7 +230,7 @@ def _of_a_place(settings: LossSettings, huber: float | None) -> Loss:
 
 
 def check_place(settings: LossSettings, dimension: int) -> None:
-    """Raise ValueError unless a loss of a sensor's place fits the number of coordinates that it sees."""
+    """Raise ValueError unless a loss about a sensor's position fits the number of coordinates it sees."""
     if settings.bearing is not None and dimension != 2:
         raise ValueError(f"bearings are in the plane: the loss must see 2 coordinates, not {dimension}")
     difference = settings.range_difference
@@ -242,7 +242,7 @@ def slots(mesh: MeshSettings, delay: float = 0.0) -> Slots[bytes]:
     """Return empty slots for one node; with slots by time its records wait `delay` seconds."""
     settings = mesh.slots
     if isinstance(settings, TimeSlotsSettings):
-        horizon = None if mesh.shift else mesh.horizon  # moved records have no present to keep up with
+        horizon = None if mesh.shift else mesh.horizon  # moved times have no present to catch up with
         return TimeSlots(settings.size, settings.start, settings.period, settings.grace, horizon, delay)
     return CountSlots(settings.size)
 

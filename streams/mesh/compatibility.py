@@ -1,4 +1,4 @@
-"""Checks that sources fit the mesh, and each other: features and labels, and parts that share no record."""
+"""Checks that sources fit the mesh and each other: features, labels, and parts that share no record."""
 
 import json
 from hashlib import blake2b
@@ -18,14 +18,14 @@ from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSett
 
 
 class Fitted(Protocol):
-    """The shared part that a source must fit, of any kind of mesh file."""
+    """The shared part of a mesh file of any kind, as far as sources must fit it."""
 
     dimension: int
     loss: LossSettings
 
     @property
     def features(self) -> SchemaSettings | None:
-        """The one schema of all records; None: each source has its own."""
+        """The schema that all records share; None if each source has its own schema."""
 
     @property
     def loss_dimension(self) -> int:
@@ -33,31 +33,34 @@ class Fitted(Protocol):
 
     @property
     def by_time(self) -> bool:
-        """Whether records need a time."""
+        """Whether records need a timestamp."""
 
     def loss_of(self, name: str, /) -> LossSettings:
         """Return the loss of one member's records."""
 
 
 def loss_at(shared: Fitted, path: tuple[str, ...]) -> LossSettings:
-    """Return the loss that the records of a source at `path` are for: a node's own, or the shared one."""
+    """Return the loss for the records of the source at `path`: the node's own loss, or the shared one."""
     return shared.loss_of(path[1]) if path[0] == "nodes" else shared.loss
 
 
 def by_time(shared: Fitted) -> bool:
-    """Return whether slots go by time, so that records need one."""
+    """Return whether slots go by time, so that records need a timestamp."""
     return shared.by_time
 
 
 def untimed_problems(file: str, mesh: MeshSettings) -> list[Problem]:
-    """Return the mistake of slots by time with a user's own source."""
+    """Return the mistake of a user's own source under slots by time, as its records have no timestamps."""
     if mesh.slots.by == "count":
         return []
     return [Problem(file, ("mesh", "slots", "by"), "an own source has no times: must be count", "time")]
 
 
 def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:
-    """Return the mistakes in a number of features; with an own loss any number fits."""
+    """Return the mistakes in a source's number of features.
+
+    With the user's own loss any number is allowed.
+    """
     dimension, loss = mesh.loss_dimension, loss_at(mesh, path)
     if loss.own is not None or loss.decisions_per_feature * width == dimension:
         return []
@@ -74,7 +77,7 @@ def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -
 
 
 def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: SchemaSettings) -> list[Problem]:
-    """Return the mistake of a schema whose features are not those that all share, or of their number."""
+    """Return the mistake of a schema whose features, or their number, differ from those of the mesh."""
     shared = mesh.features
     if shared is None:
         return width_problems(file, path, mesh, schema.width)
@@ -96,7 +99,7 @@ def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: Sch
 
 
 _Recipe = tuple[str, str, object, int]
-"""How a column becomes features, as `SchemaSettings.recipe` has it."""
+"""How a column becomes features, in the form of `SchemaSettings.recipe`."""
 
 
 def _spelt(schema: SchemaSettings, column: _Recipe | None) -> str:
@@ -118,7 +121,7 @@ def _spelt(schema: SchemaSettings, column: _Recipe | None) -> str:
 
 
 def _first_difference(actual: _Recipe | None, needed: _Recipe | None) -> str:
-    """Return where two long lists differ that are elided there."""
+    """Return the text that names the first difference of two lists, for lists too long to be shown whole."""
     settings = [column[2] if column and isinstance(column[2], tuple) else () for column in (actual, needed)]
     pairs = enumerate(zip_longest(*settings), 1)
     number, pair = next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), (0, ()))
@@ -131,7 +134,7 @@ def _first_difference(actual: _Recipe | None, needed: _Recipe | None) -> str:
 def label_problems(
     file: str, path: tuple[str, ...], loss: LossSettings, label: LabelSettings
 ) -> list[Problem]:
-    """Return the mistakes in a schema's label; an own loss takes any."""
+    """Return the mistakes in a schema's label. The user's own loss allows any label."""
     if loss.own is not None:
         return []
     if loss.softmax is not None:
@@ -168,20 +171,22 @@ def _sign_problems(file: str, path: tuple[str, ...], loss: LossSettings, *, sign
     return [Problem(file, path, f"{need}, for loss {loss}")]
 
 
-# The part of a source's records that a node takes, and which parts cannot share a record.
+# Which part of a source's records a node uses, and which parts cannot share a record.
 #
-# With slots by count the places of records are public, and a part is every k-th record. With slots by time no
-# place may decide anything, as one record more would move all later records to other parts. So there a
-# record's own bytes choose its part.
+# With slots by count a part is every k-th record, as the places of records are public. With slots by time a
+# record's place must not decide whether it is used: one record more would move all later records to other
+# parts. So a record's part is then a hash of its own bytes.
 
 _KEY = b"mirrormesh: the part of a record"
-"""The same for all runs, seeds and meshes: parts that share no record in one run share none in any two."""
+"""The key of the hash is the same for all runs, seeds and meshes. So two parts that share no record in one
+run share none in any two runs."""
 
 
 def takes(take: TakeSettings, value: bytes) -> bool:
-    """Return whether a part by content holds a record, given its bytes as its decoder gets them.
+    """Return whether a part that is chosen by content contains a record, given the bytes that its decoder
+    reads.
 
-    Each record is in one of the `every` parts; records of the same bytes are all in the same one.
+    Each record is in exactly one of the `every` parts. Records of equal bytes are in the same part.
     """
     digest = blake2b(value, key=_KEY, digest_size=16).digest()
     return int.from_bytes(digest, "little") % take.every == take.offset
@@ -211,7 +216,7 @@ class Part(NamedTuple):
     over_lines: bool = False
 
     def overlaps(self, other: "Part") -> bool:
-        """Return whether some record of one file may be in both; False only if none can be."""
+        """Return whether some record of one file may be in both parts. False only if no record can be."""
         if self.rows and other.rows and (self.rows[0] >= other.rows[1] or other.rows[0] >= self.rows[1]):
             return False
         if self.split is not None and other.split is not None and self.split != other.split:
@@ -223,13 +228,13 @@ class Part(NamedTuple):
             return not alike or self.first == other.first
         same_order = self[2:] == other[2:]
         if not same_order and (self.shuffled or other.shuffled or self[4:] != other[4:]):
-            return True  # they count in different orders
+            return True  # lines are counted in different orders
         distance = self.header + self.first - other.header - other.first
         return distance % gcd(self.every, other.every) == 0
 
 
 def part_of(source: SourceSettings | None, *, by_time: bool) -> Part:
-    """Return the part of its file or topic that a source takes; of another source: all of it."""
+    """Return the part of its file or topic that a source reads; for other sources, all of it."""
     if isinstance(source, TopicSettings):
         return Part(partitions=source.partitions)
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):

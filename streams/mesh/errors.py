@@ -1,4 +1,4 @@
-"""The user's mistakes, one line each: what is wrong and what is allowed."""
+"""The errors of a user's input. Each mistake is one line: what is wrong, and what is allowed."""
 
 import json
 import operator
@@ -17,15 +17,15 @@ from pydantic_core import ErrorDetails
 from streams.mesh.read_files import is_read
 
 ABSENT = object()
-"""Stands for no value to show."""
+"""Means that a mistake has no value to show."""
 _LONGEST = 80
 _NAMES = 8
-"""The most places that one line names."""
+"""The largest number of places that one line names."""
 _LINES = 200
-"""The most mistakes that one error lists, as a file of 1 MiB can have 100,000."""
+"""The largest number of mistakes that one error lists. A file of 1 MiB can have 100,000."""
 _HIDDEN = frozenset({"brokers", "registry"})
 _SECRET = re.compile("pass?word|passphrase|secret", re.IGNORECASE)
-"""What is in the name of a setting that may be secret, wherever somebody wrote it by mistake."""
+"""Words in a setting's name by which its value may be a secret, also where the setting does not exist."""
 _ALLOWED = {
     "missing": "missing: must be given",
     "float_type": "must be a number",
@@ -51,13 +51,13 @@ _ALLOWED = {
 
 
 def one_of(allowed: Iterable[str], given: object) -> str:
-    """Return the clause that lists the allowed words, with the question of `meant`."""
+    """Return the clause that lists the allowed words, and `meant`'s question."""
     words = list(allowed)
     return f"must be one of {', '.join(words)}{meant(words, given)}"
 
 
 def meant(allowed: Iterable[str], given: object) -> str:
-    """Return the question whether the word that `given` resembles is meant; empty if it resembles none."""
+    """Return the question whether the user meant the word that `given` resembles; empty if none does."""
     near = get_close_matches(given, allowed, 1) if isinstance(given, str) else ()
     return "".join(f" (did you mean {word}?)" for word in near)
 
@@ -66,7 +66,10 @@ _SOURCE = re.compile(r"\bnodes\.([a-z0-9-]+)\.source\b|\bheld_out\b")
 
 
 def told_once(lines: Iterable[str]) -> list[str]:
-    """Return the lines; merge those that differ only in whose source they concern into one that names all."""
+    """Return the lines, merging those that differ only in the source that they concern.
+
+    The merged line names all these sources.
+    """
     alike: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
         alike.setdefault(_SOURCE.sub("*", line), []).append(line)
@@ -80,7 +83,10 @@ def told_once(lines: Iterable[str]) -> list[str]:
 
 
 class MeshFileError(Exception):
-    """A mesh file, or a file that it names, is wrong: `lines`, one per mistake; the last counts the rest."""
+    """A mesh file, or a file that it names, is wrong.
+
+    `lines` has one line per mistake. If there are too many, the last line counts the others.
+    """
 
     def __init__(self, lines: Iterable[str]) -> None:
         distinct = tuple(dict.fromkeys(lines))
@@ -100,7 +106,7 @@ class Problem:
 
     @property
     def line(self) -> str:
-        """The mistake in one line, without values under `brokers` or of passwords elsewhere."""
+        """The mistake in one line. It hides values under `brokers`, and those of passwords elsewhere."""
         parts = [self.file]
         if self.path:
             parts.append("".join(_key(key) for key in self.path).removeprefix("."))
@@ -117,7 +123,8 @@ def problems(file: str, path: tuple[str | int, ...], tree: object, error: Valida
     return [
         _problem(file, path, tree, details)
         for details in details_list
-        # pydantic also calls a list too short if its items were refused: the items' own errors say more.
+        # pydantic reports a list as too short also where its items were refused; the items' own errors are
+        # clearer.
         if details["type"] != "too_short" or not _has_inner(places, details["loc"])
     ]
 
@@ -127,7 +134,7 @@ def _has_inner(places: list[tuple[int | str, ...]], place: tuple[int | str, ...]
 
 
 _EXPECTED = re.compile(r"""(['"])(?P<word>.+?)\1(?=, | or |$)""")
-"""A word as pydantic lists it, which may be a quote itself."""
+"""A word in pydantic's list of allowed words. The word may be a quote itself."""
 
 
 def _problem(file: str, path: tuple[str | int, ...], tree: object, details: ErrorDetails) -> Problem:
@@ -151,9 +158,10 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
 
 
 def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[str | int], object]:
-    """Follow pydantic's path through the file, without parts that are not in the file (a union's tag).
+    """Follow pydantic's path through the file. It leaves out parts of the path that are not in the file.
 
-    Behind a mapping with a `kind` comes that word, and a key may be called alike: a topic has a `topic`.
+    Such a part is a union's tag: pydantic's path has the `kind` behind a mapping with a `kind`. A key may
+    have the same name, as `topic` has in a source of kind `topic`.
     """
     keys: list[str | int] = []
     tag: object = None
@@ -175,7 +183,7 @@ def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[s
 def _key(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
-    # `password:mine` or `password=mine`, where a blank is missing, is a key with a password in it
+    # `password:mine` and `password=mine`, in which a blank is missing, are keys that contain a password
     return ".(hidden)" if _SECRET.search(key) and not re.fullmatch(r"[\w-]+", key) else f".{elided(key)}"
 
 
@@ -194,9 +202,9 @@ def _shown(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text in which what a terminal would obey, or could not show, is spelt out.
+    """Return the text with characters that a terminal would obey or could not show as escapes.
 
-    Such are control characters, other ends of lines, and halves of characters.
+    These are control characters, line breaks other than newlines, and halves of surrogate pairs.
     """
     return (
         text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -204,7 +212,7 @@ def printable(text: str) -> str:
 
 
 def elided(text: str) -> str:
-    """Return the text, or the two ends of a long one."""
+    """Return the text; of a long text only its two ends."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"
 
 
@@ -213,7 +221,7 @@ class UsageError(Exception):
 
 
 def chosen(nodes: Iterable[str], node: str | None, kind: str = "a node of the mesh") -> list[str]:
-    """Return the requested node, or all nodes. Raises UsageError for one that is not of the `kind`."""
+    """Return [node], or all nodes for None. Raises UsageError if the node is not of the `kind`."""
     names = list(nodes)
     if node is None:
         return names
@@ -223,8 +231,8 @@ def chosen(nodes: Iterable[str], node: str | None, kind: str = "a node of the me
 
 
 def no_file(state: Path | None) -> Path | None:
-    """Return a state folder, which need not be there. Raises UsageError if it is a file."""
-    # Without a journal the caller would ask the broker, which knows fewer charges.
+    """Return the state folder, which may be missing. Raises UsageError if it is a file."""
+    # Without a journal the caller would ask the broker, which knows of fewer charged rounds.
     if state is not None and state.exists() and not state.is_dir():
         raise UsageError(f"--state {state}: is a file: must be the folder of the journals")
     return state
@@ -248,24 +256,28 @@ def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
 
 
 def check_output(path: Path) -> None:
-    """Raise UsageError if the command under way reads the file that it is about to write."""
+    """Raise UsageError if the current command reads the file that it is about to write."""
     if is_read(path):
         raise UsageError(f"{path}: this command reads it: must be another file, or not there yet")
 
 
-# What a program passes to the functions of `mirrormesh`: a wrong argument is one UsageError, which names the
-# argument, what was passed, and what is allowed. Mistakes in files are MeshFileErrors.
+# Checks of arguments that a program passes to the functions of `mirrormesh`. A wrong argument is one
+# UsageError, which names the argument, what was passed, and what is allowed. Mistakes in files are
+# MeshFileErrors.
 
 
 def refused(name: str, value: object, allowed: str) -> UsageError:
-    """Return the error for an argument. Values that are no text or number are named by their type alone."""
+    """Return the error for an argument.
+
+    The text shows numbers and texts, and names only the type of other values.
+    """
     simple = value is None or isinstance(value, str | bytes | bool | int | float | Path)
     text = elided(repr(value)) if simple else f"a value of type {type(value).__name__}"
     return UsageError(printable(f"{name} is {text}: {allowed}"))
 
 
 def as_path(name: str, value: object) -> Path:
-    """Return a path that was passed as `str` or `Path`. Raises UsageError."""
+    """Return the path of an argument that is a `str` or `Path`. Raises UsageError."""
     if not isinstance(value, str | Path) or not str(value):
         raise refused(name, value, "must be a path, as str or pathlib.Path")
     return Path(value)
@@ -277,12 +289,12 @@ def as_path_or_none(name: str, value: object) -> Path | None:
 
 
 def as_file(name: str, value: object) -> str:
-    """Return the path of records as text; `-` is standard input. Raises UsageError."""
+    """Return the path of a file of records as text; `-` is standard input. Raises UsageError."""
     return str(as_path(name, value))
 
 
 def as_count(name: str, value: object, least: int) -> int:
-    """Return a whole number of at least `least`. Raises UsageError."""
+    """Return the argument if it is a whole number of at least `least`. Raises UsageError."""
     allowed = f"must be a whole number of at least {least}"
     if isinstance(value, bool):
         raise refused(name, value, allowed)
@@ -301,7 +313,10 @@ def as_count_or_none(name: str, value: object, least: int) -> int | None:
 
 
 def check_type(name: str, value: object, types: Any, allowed: str) -> None:
-    """Raise UsageError unless the value is of the type, or of one of several. A bool is no number."""
+    """Raise UsageError unless the value is of the type, or of one of the types.
+
+    A bool does not count as a number.
+    """
     if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
         raise refused(name, value, allowed)
 
@@ -314,7 +329,10 @@ def check_word(name: str, value: object, words: Iterable[str]) -> None:
 
 
 def texts(name: str, value: object) -> list[str]:
-    """Return texts that were passed in a list or another iterable, but not one text. Raises UsageError."""
+    """Return the texts in an argument that is an iterable of texts.
+
+    Raises UsageError, also for a single text.
+    """
     allowed = "must be a list of texts"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise refused(name, value, allowed)
@@ -326,7 +344,7 @@ def texts(name: str, value: object) -> list[str]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in an error of writing it: one of a full disk names none."""
+    """Add the file's name to an error of writing it. The system's error of a full disk has no name."""
     try:
         yield
     except OSError as error:

@@ -44,9 +44,10 @@ __all__ = [
 class MeshFile(OwnParts[NodeSettings]):
     """A mesh file without mistakes.
 
-    `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
-    file of labelled records that no node learns from: a run in one process scores its last decisions on it.
-    `common` holds the brokers of nodes that do not name their own. `code`: what of the user's code may run.
+    `nodes` has the nodes' own parts that are here, `elsewhere` the paths of those that are not. `held_out` is
+    a file of labelled records that no node learns from; a run in one process scores its last decisions on
+    these. `common` has the brokers of nodes that do not name their own. `code` tells which code of the user
+    may run.
     """
 
     part: ClassVar[str] = "nodes"
@@ -62,12 +63,12 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def kind(self) -> "FileKind[MeshFile]":
-        """A mesh of nodes."""
+        """The kind of this file: a mesh of nodes."""
         return NODES
 
     @property
     def owns(self) -> Mapping[str, NodeSettings]:
-        """The own parts that are here."""
+        """The nodes' own parts that are here."""
         return self.nodes
 
     @property
@@ -77,32 +78,37 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def on_topics(self) -> tuple[str, ...]:
-        """The nodes here: the records of each are on the topic of its data broker."""
+        """The nodes that are here. The records of each are on a topic of its data broker."""
         return tuple(self.nodes)
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether a topic of records may have more than one partition: always."""
+        """Whether a topic of records may have more than one partition. It may in a mesh of nodes."""
         return True
 
     def data_topics(self, name: str) -> DataTopics:
-        """Return the node's topics. Its records may be on one that others made."""
+        """Return the node's topics. The topic of its records may be one that the mesh did not create."""
         source = self.existing_topic(name)
         return DataTopics(self.mesh.name, name, None if source is None else source.topic)
 
     def existing_topic(self, node: str) -> TopicSettings | None:
-        """Return the node's source if it is a topic that others made, as far as its own part is here."""
+        """Return the node's source if it is a topic that the mesh did not create; None also if its part is
+        elsewhere.
+        """
         part = self.nodes.get(node)
         return part.source if part is not None and isinstance(part.source, TopicSettings) else None
 
     def later_labels(self, node: str) -> LaterLabelsSettings | None:
-        """Return the labels of a node that come later than its records, as far as its own part is here."""
+        """Return the node's settings of labels that come later; None also if its part is elsewhere."""
         part = self.nodes.get(node)
         source = None if part is None else part.source
         return source.labels if isinstance(source, FileSettings | TopicSettings) else None
 
     def refuse_file_labels(self, node: str) -> None:
-        """Raise MeshFileError if a node's later labels are in a file, where records go by a broker."""
+        """Raise MeshFileError if a node's later labels are in a file.
+
+        A node on a broker needs them on a topic.
+        """
         labels = self.later_labels(node)
         if labels is not None and labels.path is not None:
             text = "a file of labels is read by run alone: must be a topic"
@@ -118,27 +124,34 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def with_own_loss(self) -> list[str]:
-        """The nodes that have a loss of their own."""
+        """The nodes that have their own loss, different from the mesh's."""
         return [name for name, node in self.mesh.nodes.items() if node.loss]
 
     @property
     def target_speed(self) -> float | None:
-        """How fast the target of made-up sensors is; None: it stands still."""
+        """The speed of the target that made-up sensors measure, per round; None if the target has no speed of
+        its own.
+        """
         return self.mesh.target.speed
 
     @property
     def named_brokers(self) -> list[BrokerSettings]:
-        """Every broker that is named here, once, that of the mesh first. Raises MeshFileError for none."""
+        """All brokers that this file names, each once, the mesh broker first.
+
+        Raises MeshFileError if there is none.
+        """
         pairs = [(brokers.mesh, brokers.data) for brokers in map(self.brokers, self.nodes)]
         return list(dict.fromkeys([self.mesh_broker, *chain.from_iterable(pairs)]))
 
     def guarantee(self, node: str) -> Guarantee:
-        """Return the guarantee of a node, given the brokers that are named here."""
+        """Return the guarantee of a node. It depends on the brokers that this file names."""
         return self.resolved.node(node).guarantee
 
     @cached_property
     def resolved(self) -> Mesh:
-        """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
+        """The mesh that the shared part describes, with what the nodes' own parts here add to their
+        guarantees.
+        """
         trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
         topics = {name: source for name in self.nodes if (source := self.existing_topic(name)) is not None}
         keyed = {name: source.record.of_keys for name, source in topics.items()}
@@ -148,7 +161,7 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def dimension(self) -> int:
-        """The number of a decision's coordinates that the loss sees: what records must fit."""
+        """The number of a decision's coordinates that the loss sees. The features of records must fit it."""
         return self.mesh.loss_dimension
 
     def digest(self) -> bytes:
@@ -157,7 +170,7 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def unallowed(self) -> list[str]:
-        """The losses and sources of the user's own that are named here and may not run, each once."""
+        """The user's own losses and sources that this file names and that may not run, each once."""
         losses = [self.mesh.loss_of(name).own for name in self.mesh.nodes]
         sources = [
             node.source.name for node in self.nodes.values() if isinstance(node.source, OwnSourceSettings)
@@ -165,7 +178,10 @@ class MeshFile(OwnParts[NodeSettings]):
         return [name for name in dict.fromkeys([*losses, *sources]) if name and not self.code.allows(name)]
 
     def code_of(self, node: str) -> list[str]:
-        """Return the names that the node's process must be allowed. Raises MeshFileError if one is not."""
+        """Return the names of the user's code that the node's process must allow.
+
+        Raises MeshFileError if one is not allowed here.
+        """
         loss, names = self.mesh.loss_of(node), list[str]()
         if loss.own is not None:
             self.code.check_loss(loss.own, None if loss == self.mesh.loss else node)
@@ -177,9 +193,9 @@ class MeshFile(OwnParts[NodeSettings]):
         return [name for name in dict.fromkeys(names) if ":" in name]
 
     def make_code(self, nodes: Iterable[str]) -> None:
-        """Make the losses and sources of the user's own, of these nodes. Raises MeshFileError, all at once.
+        """Make the user's own losses and sources of these nodes. Raises one MeshFileError with all mistakes.
 
-        A caller that needs them calls this before it starts or writes anything.
+        A caller that needs this code calls the method before it starts or writes anything.
         """
         wrong: list[str] = []
         for name in nodes:
@@ -196,7 +212,7 @@ class MeshFile(OwnParts[NodeSettings]):
             raise MeshFileError(told_once(wrong))
 
     def own_source(self, node: str) -> tuple[OwnSource, int]:
-        """Return the node's source of the user's own, and its dimension. Raises MeshFileError."""
+        """Return the source in the user's own code, and its dimension. Raises MeshFileError."""
         settings = self.nodes[node].source
         if not isinstance(settings, OwnSourceSettings):
             return super().own_source(node)
@@ -208,7 +224,7 @@ class MeshFile(OwnParts[NodeSettings]):
         return source, width
 
     def trusts_broker(self, node: str) -> bool:
-        """Return whether the mesh broker is known to carry the node's data too, and is trusted."""
+        """Return whether the mesh broker is known to store the node's records too, and is trusted."""
         part = self.nodes.get(node)
         brokers = self.common if part is None or part.brokers is None else part.brokers
         return part is not None and brokers is not None and brokers.trust_broker
@@ -270,7 +286,7 @@ KINDS = (
     LazyKind(None, "streams.mesh.file:NODES"),
     LazyKind("collaboration", "streams.collaboration.file:COLLABORATION"),
 )
-"""All kinds. A kind with a folder of its own is imported with the first file of that kind."""
+"""All kinds of mesh files. A kind in a folder of its own is imported with the first file of that kind."""
 
 
 def load(
@@ -301,19 +317,20 @@ def load_any(
 ) -> AnyFile:
     """Load a mesh file of any kind. Raises MeshFileError with every mistake found, one line each.
 
-    `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
-    Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
+    `${NAME}` under `brokers` is replaced from `environment` (by default the process's own). Files of
+    passwords, certificates and keys are read, unless `secrets` is False, for a file that another host will
+    use.
     """
     return read_file(path, KINDS, None, environment, secrets=secrets, code=code)
 
 
-# Finds the slots by time that have ended at a given moment.
+# Tells which slots by time have ended at a given moment.
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def _wait(labels: LaterLabelsSettings) -> Wait:
-    """Return the wait for labels, or what is said in its place where they are in a file."""
+    """Return the wait for labels. For labels in a file, it has a sentence in place of the waiting time."""
     wait = Wait(labels.after, labels.origin)
     if labels.path is None:
         return wait
@@ -328,7 +345,7 @@ def has_ended(file: MeshFile, now: float) -> bool:
 
 
 def begins(file: MeshFile, now: float) -> str:
-    """Return when slot 1 begins, seen from `now`: in 12 s, 5 min ago."""
+    """Return when slot 1 begins relative to `now`, as text: in 12 s, 5 min ago."""
     slots = file.resolved.slots()
     seconds_ahead = slots.end(0) - now if isinstance(slots, TimeSlots) else 0.0
     return f"in {seconds_ahead:,.0f} s" if seconds_ahead > 0 else _ago(-seconds_ahead)
@@ -343,7 +360,7 @@ def refuse_ended(file: MeshFile, now: float) -> None:
 
 
 def ended_slots(file: MeshFile, rounds: int | None, now: float) -> str | None:
-    """Return which slots had ended at `now`, and what that means on a broker; None if slot 1 had not."""
+    """Return which slots had ended at `now`, and the consequence on a broker; None if slot 1 had not."""
     slots = file.resolved.slots()
     if not isinstance(slots, TimeSlots) or slots.end(1) > now:
         return None
@@ -361,29 +378,34 @@ def _ago(seconds: float) -> str:
     return f"{seconds / size:,.0f} {unit} ago"
 
 
-# Signs for one process of a mesh, with the private key of its broker's settings and under its name.
+# Makes the envelope of a process: it signs under the process's name, with the private key that the settings
+# of its broker name.
 
 
 def node_envelope(file: MeshFile, node: str) -> Envelope:
-    """Return the envelope of a node's process. Raises MeshFileError if its key is missing, or another's."""
+    """Return the envelope of a node's process.
+
+    Raises MeshFileError if its key is missing or not the node's.
+    """
     public_key = file.mesh.nodes[node].key
     return signing_envelope(file, file.brokers(node).mesh, {node: public_key or ""}, f"the node {node}")
 
 
 def scheduler_envelope(file: MeshFile) -> Envelope:
-    """Return the envelope of a scheduler's process. Raises MeshFileError, as `node_envelope` does."""
+    """Return the envelope of a scheduler's process. Raises MeshFileError as `node_envelope` does."""
     return signing_envelope(file, file.mesh_broker, file.mesh.schedulers, "a scheduler of mesh.schedulers")
 
 
 def knows_writers(file: MeshFile, node: str) -> bool:
-    """Return whether it is known who writes on the node's mesh broker: by signatures, or by its users."""
+    """Return whether the writers on the node's mesh broker are known, by signatures or by their users."""
     return file.mesh.signatures == "required" or file.brokers(node).mesh.knows_writers
 
 
 def signing_envelope(file: AnyFile, broker: BrokerSettings, keys: dict[str, str], whose: str) -> Envelope:
-    """Return the envelope of a process that signs with its broker's key; `keys`: the public ones by name.
+    """Return the envelope of a process that signs with its broker's key. `keys`: the public keys, by name.
 
-    Raises MeshFileError if the key is missing, or none of `keys`; `whose` it must be, in words.
+    Raises MeshFileError if the key is missing or is none of `keys`. `whose` describes the allowed keys in
+    words.
     """
     envelope: Envelope = file.resolved.envelope
     if not isinstance(envelope, SignedEnvelope):

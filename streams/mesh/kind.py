@@ -53,9 +53,10 @@ P = TypeVar("P", bound=_Own)
 
 
 class OwnParts(Generic[P]):
-    """What the files of all kinds have: own parts, their brokers, and a kind.
+    """The interface that files of all kinds share: the parties' own parts, their brokers, and the kind.
 
-    `part` is the key that own parts stand under, `member` one of them in words.
+    `part` is the key of the own parts in the file. `member` is the word for one who has an own part: a node
+    or an owner. A member's name is the argument `name` of the methods.
     """
 
     part: ClassVar[str]
@@ -70,7 +71,7 @@ class OwnParts(Generic[P]):
     @property
     @abstractmethod
     def kind(self) -> "FileKind[Any]":
-        """Its kind."""
+        """The kind of this file."""
 
     @property
     @abstractmethod
@@ -80,17 +81,17 @@ class OwnParts(Generic[P]):
     @property
     @abstractmethod
     def members(self) -> Iterable[str]:
-        """The names of all who have one, here or elsewhere."""
+        """The names of all members, whether their own parts are here or elsewhere."""
 
     @property
     @abstractmethod
     def resolved(self) -> Any:
-        """What the shared part describes."""
+        """The object that the shared part describes, such as a `Mesh`."""
 
     @property
     @abstractmethod
     def on_topics(self) -> tuple[str, ...]:
-        """Those here whose records are on the topic of a data broker."""
+        """The members whose own parts are here and whose records are on a topic of a data broker."""
 
     @property
     @abstractmethod
@@ -100,33 +101,33 @@ class OwnParts(Generic[P]):
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """The dimension d of the vectors that they learn."""
+        """The dimension d of the vectors that the members learn."""
 
     @abstractmethod
     def guarantee(self, name: str) -> RunGuarantee:
-        """Return the guarantee of one."""
+        """Return the guarantee of a member."""
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error for the value at `path` of this file; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
     def data_topics(self, name: str) -> DataTopics:
-        """Return the topics on the own broker of one. Raises ValueError for a bad id.
+        """Return the topics on a member's data broker. Raises ValueError for a bad id.
 
-        Its records may be on a topic that others made: who has no own part of it here does not know that.
+        The member's records may be on a topic that others created. Only its own part tells so.
         """
         return DataTopics(self.mesh.name, name)
 
     def records_broker(self, name: str) -> BrokerSettings:
-        """Return the broker with the records of one. Raises MeshFileError if there is none."""
+        """Return the broker with a member's records. Raises MeshFileError if there is none."""
         return self.brokers(name).data
 
     def sources(self, names: Iterable[str]) -> dict[str, str | None]:
-        """Return the topic of the records of each, if others made it."""
+        """Return each member's topic of records if others created it, else None."""
         return {name: self.data_topics(name).source for name in names}
 
     def own(self, name: str) -> P:
-        """Return the own part of one. Raises MeshFileError if it is not here, or the name is unknown."""
+        """Return a member's own part. Raises MeshFileError if it is not here, or if the name is unknown."""
         if name not in self.members:
             allowed = f"is no {self.member} of the mesh: {one_of(self.members, name)}"
             raise self.refuse(("mesh", self.part), allowed, name)
@@ -138,7 +139,10 @@ class OwnParts(Generic[P]):
         return self.owns[name]
 
     def brokers(self, name: str) -> BrokersSettings:
-        """Return the brokers of one whose own part is here. Raises MeshFileError if there are none."""
+        """Return a member's brokers.
+
+        Raises MeshFileError if its own part is not here, or names no brokers.
+        """
         brokers, common = self.own(name).brokers, self.common
         if isinstance(brokers, BrokersSettings):
             return brokers
@@ -152,33 +156,39 @@ class OwnParts(Generic[P]):
         return BrokersSettings.model_validate(dict(common))
 
     def _with_data(self, name: str, own: CommonBrokers) -> BrokersSettings:
-        """Return own brokers that may have no data broker as those that have one."""
+        """Return a member's own brokers. Raises MeshFileError if they have no data broker."""
         if own.data is None:
             raise self.refuse((self.part, name, "brokers", "data"), "missing: must be given, for its records")
         return BrokersSettings.model_validate(dict(own))
 
     @property
     def with_own_loss(self) -> list[str]:
-        """The names of those who have a loss of their own."""
+        """The names of the members that have their own loss."""
         return []
 
     @property
     def target_speed(self) -> float | None:
-        """How fast the target of made-up sensors is; None if it stands still, or there is none."""
+        """The speed of the target that made-up sensors measure; None if it has none or there is no target."""
         return None
 
     def own_source(self, name: str) -> tuple[OwnSource, int]:
-        """Return a source of the user's own, and its dimension. Raises MeshFileError if there is none."""
+        """Return a source in the user's own code, and its dimension.
+
+        Raises MeshFileError if there is none.
+        """
         raise self.refuse((self.part, name, "source", "kind"), "must be own")
 
     @property
     @abstractmethod
     def named_brokers(self) -> list[BrokerSettings]:
-        """Every broker that is named here, once, that of the mesh first. Raises MeshFileError for none."""
+        """All brokers that this file names, each once, the mesh broker first.
+
+        Raises MeshFileError if there is none.
+        """
 
     @property
     def mesh_broker(self) -> BrokerSettings:
-        """The broker that all share. Raises MeshFileError if there is none."""
+        """The broker that all parties share. Raises MeshFileError if there is none."""
         if self.common is not None:
             return self.common.mesh
         for part in self.owns.values():
@@ -188,17 +198,17 @@ class OwnParts(Generic[P]):
 
     @property
     def names_brokers(self) -> bool:
-        """Whether any broker is named here: without one it runs in one process only."""
+        """Whether this file names any broker. Without a broker the file can be run in one process only."""
         return self.common is not None or any(part.brokers is not None for part in self.owns.values())
 
 
 def check_file(name: str, value: object) -> None:
-    """Raise UsageError unless an argument is a mesh file that was loaded."""
+    """Raise UsageError unless an argument is a loaded mesh file."""
     check_type(name, value, OwnParts, "must be what mirrormesh.load, or load_collaboration, returns")
 
 
 def check_member(argument: str, value: object, file: "OwnParts[Any]") -> None:
-    """Raise UsageError unless an argument is the name of a node or owner of the file's mesh."""
+    """Raise UsageError unless an argument is the name of a member of the file."""
     check_type(argument, value, str, f"must be the name of a {file.member}")
     name = str(value)
     if name not in file.members:
@@ -221,7 +231,7 @@ class LazyFunction:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The function."""
+        """The function, imported now if it was not imported before."""
         module, _, name = self.path.partition(":")
         function: Callable[..., Any] = getattr(import_module(module), name)
         return function
@@ -287,33 +297,39 @@ class FileKind(Generic[F_co]):
 
 @dataclass(frozen=True, slots=True)
 class LazyKind:
-    """A kind by its key. It is `module:name`, imported with the first file of the kind."""
+    """A kind by its key. `path` is `module:name`; it is imported with the first file of the kind."""
 
     key: str | None
     path: str
 
     @property
     def kind(self) -> FileKind[Any]:
-        """The kind."""
+        """The kind, imported now if it was not imported before."""
         module, _, name = self.path.partition(":")
         kind: FileKind[Any] = getattr(import_module(module), name)
         return kind
 
 
 class WrongKind(MeshFileError):
-    """The file is of a kind that is not served here; `needed` says which is, in words."""
+    """The file is of a kind for which there is no such command or function.
+
+    `needed` names the needed kind.
+    """
 
     def __init__(self, path: Path, kind: FileKind[Any], needed: str) -> None:
         self._described, self._needed = f"{path} describes {kind.words}", needed
         super().__init__([f"{self._described}: must be {needed}"])
 
     def of_command(self, command: str) -> UsageError:
-        """Return the line for whoever has called the command."""
+        """Return the error for the user who has called the command."""
         return UsageError(f"`{command}` needs {self._needed}; {self._described}.")
 
 
 def serve(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) -> None:
-    """Run a command on a file by its kind's function. Raises WrongKind if the kind has none."""
+    """Run a command on a file by the function of its kind.
+
+    Raises WrongKind if the kind has no such command.
+    """
     place = file.kind.commands.get(command)
     if place is None:
         raise WrongKind(file.path, file.kind, "another kind of mesh file")
@@ -322,14 +338,17 @@ def serve(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) ->
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """Reads the parts of one mesh file and collects every mistake. `secrets`: their files are here."""
+    """Reads the parts of one mesh file and collects every mistake.
+
+    `secrets`: the files of secrets are here.
+    """
 
     environment: Mapping[str, str]
     secrets: bool = True
     wrong: list[str] = field(default_factory=list)
 
     def attempt(self, read: Callable[[], T]) -> T | None:
-        """Return the result of `read`, or None after mistakes."""
+        """Return the result of `read`. If it raises MeshFileError, note the mistakes and return None."""
         try:
             return read()
         except MeshFileError as error:
@@ -337,11 +356,13 @@ class FileReader:
             return None
 
     def note(self, problems: list[Problem]) -> None:
-        """Add mistakes."""
+        """Add these mistakes to those collected."""
         self.wrong.extend(problem.line for problem in problems)
 
     def hint(self, part: str, parts: Mapping[str, Any]) -> None:
-        """Add to the line of a missing dimension how many features the first schema among the parts makes."""
+        """Add a hint to the line of a missing dimension: the number of features of the first schema in
+        `parts`.
+        """
         sources = ((name, getattr(settings, "source", None)) for name, settings in parts.items())
         schemas = ((name, getattr(source, "record", None)) for name, source in sources)
         first = next(((name, schema) for name, schema in schemas if schema is not None), None)
@@ -351,9 +372,10 @@ class FileReader:
                 self.wrong[number] = f"{line} ({part}.{name}.source.schema makes {schema.width} features)"
 
     def parts(self, path: Path, kinds: Sequence[LazyKind]) -> tuple[FileKind[Any], dict[str, Any]]:
-        """Return the file's kind, and its parts: that with the own parts is a mapping.
+        """Return the kind of the file, and its parts by key. The part with the members' own parts is a
+        mapping.
 
-        Missing others are None.
+        A part that is missing is None.
         """
         tree = read_yaml(path)
         if not isinstance(tree, dict) or "mesh" not in tree:
@@ -374,7 +396,7 @@ class FileReader:
         return self.adapted(TypeAdapter(kind), tree, file, path)
 
     def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
-        """Return what `kind` reads, as `validated` does."""
+        """Return what `kind` reads from `tree`, as `validated` does."""
         context = {"folder": file.parent, "environment": self.environment, "secrets": self.secrets}
         try:
             return kind.validate_python(tree, context=context)
@@ -383,7 +405,10 @@ class FileReader:
         raise MeshFileError(problem.line for problem in wrong)
 
     def shared(self, kind: type[Settings], tree: object, file: Path) -> tuple[object, SchemaSettings | None]:
-        """Return the shared part with the features that all share, and these. Raises MeshFileError."""
+        """Return the shared part with the features that all records share, and these features.
+
+        Raises MeshFileError.
+        """
         if "features" not in kind.model_fields:
             return tree, None
         tree = self._with_schema(tree, file, ("mesh",), "features")
@@ -395,7 +420,7 @@ class FileReader:
     def own(
         self, kind: type[S], tree: object, file: Path, path: tuple[str, ...], features: SchemaSettings | None
     ) -> S:
-        """Return an own part, which may be in its own file. Raises MeshFileError."""
+        """Return a member's own part, which may be in a file of its own. Raises MeshFileError."""
         if isinstance(tree, str):
             file, path = file.parent / tree, ()
             tree = read_yaml(file)
@@ -413,7 +438,9 @@ class FileReader:
         return self.adapted(kind, source, file, ("held_out",))
 
     def _with_schema(self, source: object, file: Path, path: tuple[str, ...], key: str = "schema") -> object:
-        """Return a mapping, at `path` of the file, with the path of a schema replaced by the schema."""
+        """Return a mapping, at `path` of the file, in which the schema has replaced the path of a schema's
+        file.
+        """
         if not isinstance(source, dict) or not isinstance(source.get(key), str):
             return source
         schema_file = Path(os.path.normpath(file.parent / source[key]))
@@ -434,9 +461,10 @@ def read_file(
     secrets: bool,
     code: Iterable[str],
 ) -> F:
-    """Read a mesh file that is `among` all kinds, and of one of `kinds` (None: of any).
+    """Read a mesh file. `among` has all kinds, `kinds` those that the caller can use (None: all of them).
 
-    Raises MeshFileError with every mistake found, one line each; WrongKind alone for one of another kind.
+    Raises MeshFileError with every mistake found, one line each; only WrongKind if the file is of another
+    kind.
     """
     allowed = Code.of(str(path), code)
     reader = FileReader(os.environ if environment is None else environment, secrets)
@@ -470,7 +498,7 @@ def read_file(
 
 
 def _with_features(source: object, features: SchemaSettings | None) -> object:
-    """Return a source as written, with the features that all share if it has records and no schema."""
+    """Return the settings of a source. One with records and without a schema gets the shared features."""
     if features is None or not isinstance(source, dict) or "schema" in source:
         return source
     return source | {"schema": features} if source.get("kind") in _WITH_SCHEMA else source
@@ -480,7 +508,7 @@ _WITH_SCHEMA = {"csv", "json-lines", "parquet", "topic"}
 
 
 def _kind_of(mesh: object, among: Sequence[LazyKind]) -> FileKind[Any]:
-    """Return the kind that the shared part says. An unknown one is read as one that has a key."""
+    """Return the kind that the shared part names. An unknown name is read as a kind that has a key."""
     key = mesh.get("kind") if isinstance(mesh, dict) else None
     with_key = next(kind for kind in among if kind.key is not None)
     return next((kind for kind in among if kind.key == key), with_key).kind

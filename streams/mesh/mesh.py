@@ -1,4 +1,4 @@
-"""Resolves a mesh file's shared part: makes each object that the settings describe, once."""
+"""Makes each object that a mesh file's shared part describes, once."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
 
 
 def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool) -> Guarantee:
-    """Return the mechanism's guarantee to the owner of a record."""
+    """Return the guarantee that the mechanism gives to the owner of a record."""
     return Guarantee(
         mechanism.name,
         mechanism.epsilon,
@@ -114,7 +114,7 @@ def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool)
 
 
 def ledger(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Ledger:
-    """Return a node's ledger for its `mechanism`. Making a tight composition takes about a second."""
+    """Return a node's ledger for its `mechanism`. A tight composition takes about a second to compute."""
     privacy, size = mesh.privacy_of(node), mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
@@ -162,13 +162,13 @@ def _epsilon(epsilon: Fraction | EpsilonSettings | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """A node's settings for its mesh. `round_timeout` and `silence` None: it waits for others without limit.
+    """A node's settings for its mesh.
 
-    `digest` is the digest of `agreed`, the settings that all nodes share, as text. `generation`: the mesh
-    file's. `isolates`: whether the writers of releases are known, so that evidence counts against its source.
-    `envelope`: how messages are signed. `is_told`: whether the node reads which nodes have evidence against
-    it. `clock`: the clock of slots by time. `lag_limit`: seconds for which slower neighbours may delay the
-    node (None: without limit).
+    `round_timeout` and `silence` are in seconds; None: without limit. `digest` is the digest of `agreed`, the
+    text of the settings that all nodes share. `generation` is the mesh file's. `isolates`: whether the
+    writers of releases are known, so that evidence counts against its source. `envelope` signs and verifies
+    messages. `is_told`: whether the node reads which nodes have evidence against it. `clock` is the clock of
+    slots by time. `lag_limit`: seconds for which slower neighbours may delay the node; None: without limit.
     """
 
     topics: MeshTopics
@@ -190,13 +190,15 @@ class NodeContext:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """A mesh: makes each object that the settings describe on first use, and keeps it.
+    """A mesh. It makes each object that the settings describe on first use, and keeps the object.
 
-    Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
-    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. `keyed`: the
-    columns that a node makes of records' keys. `waits`: of nodes whose labels come later. Everything here
-    and in its nodes raises ValueError if the settings, each right by itself, do not fit together. Only
-    what has a loss runs the user's `code`, if that is one of their own, or raises MeshFileError.
+    Nodes with the same privacy settings share a ledger. They also share a mechanism, unless noise is
+    simulated, as simulated noise depends on the node's name. `trusting`: nodes that trust the mesh broker
+    with their records, as it is their data broker too. `keyed`: the columns that a node makes of messages'
+    keys. `waits`: the waits of nodes whose labels come later.
+
+    The attributes of a mesh and of its nodes raise ValueError if the settings do not fit together. Those that
+    need a loss run the user's `code` if the loss is the user's own, and may raise MeshFileError.
     """
 
     settings: MeshSettings
@@ -223,7 +225,7 @@ class Mesh:
 
     @cached_property
     def topics(self) -> MeshTopics:
-        """The names of its topics."""
+        """The names of the mesh's topics."""
         return MeshTopics(self.settings.name, self.settings.run, self.settings.layout)
 
     @cached_property
@@ -233,7 +235,7 @@ class Mesh:
 
     @cached_property
     def envelope(self) -> Envelope:
-        """Whose signatures a reader accepts, if messages are signed. It holds no key, so it signs nothing."""
+        """The envelope of a reader, with the public keys whose signatures it accepts. It cannot sign."""
         settings = self.settings
         if settings.signatures == "none":
             return PLAIN
@@ -266,25 +268,28 @@ class Mesh:
 
     @cached_property
     def loss(self) -> Loss:
-        """The loss of one record, weighted by its label, for nodes to which the file gives no own loss."""
+        """The mesh's loss of one record, weighted by the record's label."""
         return loss(self.settings, None, self.code)
 
     @cached_property
     def losses(self) -> tuple[LossSettings, ...]:
-        """The nodes' losses, each once, that of the mesh first if any node has it."""
+        """The distinct losses of the nodes. The mesh's loss is first if any node has it."""
         node_losses = [self.settings.loss_of(name) for name in self.settings.nodes]
         return tuple(sorted(dict.fromkeys(node_losses), key=lambda one: one != self.settings.loss))
 
     @cached_property
     def clock(self) -> SlotClock | None:
-        """The clock of slots by time; None for slots by count, and for a replay, which needs every slot."""
+        """The clock of slots by time. None for slots by count, and for a replay, which needs every slot."""
         by, settings = self.settings.slots, self.settings
         if not isinstance(by, TimeSlotsSettings) or settings.shift:
             return None
         return SlotClock(by.start, by.period, settings.horizon)
 
     def slots(self, delay: float = 0.0) -> Slots[bytes]:
-        """Return empty slots for one node; with slots by time its records wait `delay` seconds."""
+        """Return empty slots for one node.
+
+        With slots by time a record waits `delay` seconds before it is used.
+        """
         return slots(self.settings, delay)
 
     @cached_property
@@ -293,7 +298,7 @@ class Mesh:
         return lag_limits(self.settings)
 
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
-        """Return the settings of every scheduler; `silence` in seconds, None: unlimited."""
+        """Return the settings of every scheduler. `silence` is in seconds; None: without limit."""
         mesh = self.settings
         waits = silence, mesh.min_members, rounds
         return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, *waits, mesh.generation)
@@ -301,19 +306,19 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class MeshNode:
-    """A node: makes each object that the settings describe on first use, and keeps it."""
+    """A node. It makes each object that the settings describe on first use, and keeps the object."""
 
     mesh: Mesh
     name: str
 
     @cached_property
     def privacy(self) -> PrivacySettings:
-        """Its privacy settings, its overrides applied."""
+        """The node's privacy settings, with its overrides."""
         return self.mesh.settings.privacy_of(self.name)
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """The mechanism that makes its releases private, with the settings' noise."""
+        """The mechanism that makes the node's releases private, with noise as the settings say."""
         mechanisms, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
         key = self.privacy, self.name if noise.simulated else ""
         if key not in mechanisms:
@@ -322,7 +327,7 @@ class MeshNode:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Its ledger. Making a tight composition takes about a second."""
+        """The node's ledger. A tight composition takes about a second to compute."""
         ledgers = self.mesh.ledgers
         if self.privacy not in ledgers:
             ledgers[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
@@ -330,7 +335,7 @@ class MeshNode:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The guarantee to the owner of a record of the node."""
+        """The guarantee to the owner of a record of this node."""
         trusted = self.name in self.mesh.trusting
         base_guarantee = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
         keyed, wait = self.mesh.keyed.get(self.name, ()), self.mesh.waits.get(self.name)
@@ -338,12 +343,12 @@ class MeshNode:
 
     @cached_property
     def price(self) -> Price:
-        """The price of its releases."""
+        """The price of the node's releases."""
         return price(self.mesh.settings, self.privacy, self.guarantee)
 
     @cached_property
     def loss(self) -> Loss:
-        """Its loss of one record, with its label's weight."""
+        """The node's loss of one record, weighted by the record's label."""
         settings = self.mesh.settings.loss_of(self.name)
         if settings.own is None and settings == self.mesh.settings.loss:
             return self.mesh.loss
@@ -351,7 +356,7 @@ class MeshNode:
 
     @cached_property
     def learner(self) -> Learner:
-        """Its learner: algorithm, loss, mechanism and ledger."""
+        """The node's learner: its algorithm, loss, mechanism and ledger."""
         mesh = self.mesh.settings
         return Learner(
             self.mesh.algorithm,
@@ -363,11 +368,11 @@ class MeshNode:
         )
 
     def learner_with(self, sampler: Sampler) -> Learner:
-        """Return its learner with other noise, for several nodes or runs at once."""
+        """Return the node's learner with other noise. One mesh can so serve several nodes or runs at once."""
         return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.name, sampler))
 
     def noise_length(self, round: int) -> float:
-        """Return the root mean square L2 length of the noise in `round`, where the mechanism puts it."""
+        """Return the root mean square L2 length of the noise of `round`, where the mechanism adds it."""
         deviation = math.sqrt(2) if self.privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
         settings = self.mesh.settings
         size = settings.release_dimension if settings.algorithm.alone else settings.loss_dimension
@@ -375,14 +380,14 @@ class MeshNode:
 
     @cached_property
     def expected(self) -> Expected:
-        """The releases that a reader of its edges accepts."""
+        """What a reader of this node's edges accepts as its releases."""
         mesh = self.mesh.settings
         bound = release_bound(self.mesh.algorithm, self.mechanism)
         return Expected(mesh.run, self.name, self.mesh.digest, mesh.release_dimension, bound)
 
     @cached_property
     def context(self) -> NodeContext:
-        """Its settings for its mesh."""
+        """The node's settings for its mesh."""
         mesh, (sources, targets) = self.mesh, self.mesh.graph.neighbours(self.name)
         waits = mesh.settings.round_timeout, mesh.settings.silence
         expected = {source: mesh.node(source).expected for source in sources}
@@ -402,11 +407,11 @@ class MeshNode:
         )
 
 
-# By a mesh file, how long a node may delay the others, or why there is no limit.
+# The time for which a node may delay the others, by the mesh file, or the reason that it has no limit.
 
 
 def lag_limits(mesh: MeshSettings) -> LagLimits | None:
-    """Return the limits on a broker. None: a node may delay the others without limit."""
+    """Return the limits that hold on a broker; None if a node may delay the others without limit."""
     slots, slow = mesh.slots, mesh.lag_limit
     records = slots.timeout if isinstance(slots, CountSlotsSettings) else slots.period + slots.grace
     if mesh.silence is None or records is None or mesh.round_timeout is None:
@@ -424,12 +429,15 @@ def why_for_ever(mesh: MeshSettings) -> str:
     return "slots.timeout is none"
 
 
-# Settings that are valid but probably unintended, judged without records. So every command may report them,
-# also a command whose output may depend on no record.
+# Settings that are valid but probably unintended. They are judged without records. So every command may
+# report them, also a command whose output must not depend on a record.
 
 
 def _unconnected(whole: Mesh) -> Iterator[str]:
-    """Yield a line if the graph is not connected over the horizon; switched edges: over its first rounds."""
+    """Yield a line if the graph is not connected over the horizon.
+
+    Of switched edges it checks those of the first rounds.
+    """
     schedule, horizon = whole.schedule, whole.settings.horizon
     turns = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
     repeats = isinstance(schedule, CycleSchedule | FixedSchedule)
@@ -439,7 +447,7 @@ def _unconnected(whole: Mesh) -> Iterator[str]:
 
 
 def _growing(whole: Mesh) -> Iterator[str]:
-    """Yield a line if states grow geometrically under the motion model."""
+    """Yield a line if the motion model makes states grow geometrically."""
     model = dynamics(whole.settings)
     radius = 0.0 if model is None else model.spectral_radius()
     if radius > LARGEST_RADIUS:

@@ -24,9 +24,9 @@ Observed = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False
 
 
 class ModelGuarantee(Settings):
-    """The guarantee to the owners of the records: this run's event-level guarantee, that of the weakest node.
+    """The event-level guarantee of this run to the owners of the records, which is that of the weakest node.
 
-    `epsilon` null: some node's stream is not protected. `nodes`: each node's sentence.
+    `epsilon` is null if some node's stream is not protected. `nodes` has each node's sentence.
     """
 
     adjacency: Literal["event"]
@@ -36,11 +36,12 @@ class ModelGuarantee(Settings):
 
 
 class Model(Settings):
-    """A model, a function of releases and so public. `newest` and `average` have shape (d,).
+    """A model. It is a function of releases and so public. `newest` and `average` have shape (d,).
 
-    `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
-    `loss` (an own loss by name only) and `source` (kind, schema, columns) are as in a mesh file. `observes`:
-    the coordinates that the loss sees, of a state with a motion model; None: all.
+    `newest` was made from `nodes` nodes at `round`. `average` is over `rounds` rounds, in the way that
+    `averaged` describes. `loss` (of the user's own loss only its name) and `source` (kind, schema, columns)
+    are as in a mesh file. `observes`: the coordinates of the state that the loss sees, with a motion model;
+    None: all.
     """
 
     format: Literal[1]
@@ -69,7 +70,7 @@ class Model(Settings):
         return self
 
     def seen(self, vector: VectorName) -> FloatArray:
-        """Return the part of a vector that the loss sees, shape (m,)."""
+        """Return the coordinates of a vector that the loss sees, shape (m,)."""
         full_vector = np.array(getattr(self, vector))
         return full_vector if self.observes is None else full_vector[list(self.observes)]
 
@@ -113,7 +114,7 @@ def _npz(path: Path) -> Any:
     except (
         *(ValueError, TypeError, KeyError, AttributeError, RuntimeError, MemoryError, OSError),
         *(EOFError, SyntaxError, zipfile.BadZipFile, zlib.error),
-    ):  # what numpy and zipfile make of bytes that are none of theirs
+    ):  # raised by numpy and zipfile for bytes that are not in their format
         raise _refused(path, f"is broken, or no npz file: {_WHOLE}") from None
 
 

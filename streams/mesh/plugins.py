@@ -1,6 +1,6 @@
 """Makes a user's own loss or source, by the name of an entry point or an allowed `package.module:attribute`.
 
-Making it runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
+Making it runs the user's code with the rights of this process. The code must be installed or on PYTHONPATH.
 """
 
 import importlib
@@ -32,12 +32,15 @@ from streams.mesh.user_code import UserCode
 
 T = TypeVar("T")
 LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
-"""The groups of entry points."""
+"""The groups of entry points for losses and for sources."""
 
 
 @wraps(look_at_loss)
 def check_loss(loss: Any, dimension: Any, width: Any = None, **options: Any) -> list[str]:
-    """Check a loss: `nodes.losses.check_loss` for programs, whose wrong arguments are UsageErrors."""
+    """Check a user's loss.
+
+    This is `nodes.losses.check_loss` with UsageErrors for a program's wrong arguments.
+    """
     for method in ("value", "gradients"):
         if not callable(getattr(loss, method, None)):
             raise refused("loss", loss, "must be a loss: an object with the methods value and gradients")
@@ -68,7 +71,7 @@ def _are_numbers(values: Collection[Any]) -> bool:
 
 
 def found(group: str, name: str) -> Any:
-    """Return the object that the name stands for. Raises ValueError with the reason."""
+    """Return the object that the name denotes. Raises ValueError with the reason if there is none."""
     if ":" not in name:
         matching = list(entry_points(group=group, name=name))
         if len(matching) != 1:
@@ -91,9 +94,9 @@ def found(group: str, name: str) -> Any:
 
 
 def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, ...] = ()) -> Any:
-    """Return the object that the name stands for, or its result when called with `arguments`.
+    """Return the object that the name denotes, or the result of calling it with `arguments`.
 
-    Raises ValueError unless it has the `needed` methods.
+    Raises ValueError unless the object has the `needed` methods.
     """
     thing = found(group, name)
     if isinstance(thing, type) or not all(callable(getattr(thing, part, None)) for part in needed):
@@ -114,7 +117,7 @@ def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, .
 
 
 class OwnSource(Protocol):
-    """A user's own source, or what its factory returns for the node's name."""
+    """The interface of a user's own source. The named object is one, or is called with the node's name."""
 
     @property
     def dimension(self) -> int:
@@ -124,15 +127,17 @@ class OwnSource(Protocol):
         """Return the records, always in the same order."""
 
     def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
-        """Return (features (dimension,), label) of this record alone; None if it is not a record."""
+        """Return (features (dimension,), label) of this record, whatever other records are; None if it is no
+        record.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The user's code that may run here: installed entry points, and the `allowed` names of others.
+    """The user's code that may run here: installed entry points, and the names in `allowed`.
 
-    A mesh file cannot allow a name, as another party may have written it. Only the command line (`--code`) or
-    a program (`code=[...]`) can. `file` is the mesh file that names the code, for its errors.
+    A mesh file cannot allow a name, because another party may have written the file. Only the command line
+    (`--code`) or a program (`code=[...]`) can. `file` is the mesh file that names the code; errors name it.
     """
 
     file: str = ""
@@ -140,7 +145,10 @@ class Code:
 
     @classmethod
     def of(cls, file: str, names: Iterable[str]) -> "Code":
-        """Return the code of these names. Raises UsageError for one that is not module:attribute."""
+        """Return the code with these names allowed.
+
+        Raises UsageError for a name that is not module:attribute.
+        """
         allowed = frozenset(names)
         for name in sorted(allowed):
             if ":" not in name or not CODE.fullmatch(name):
@@ -153,11 +161,14 @@ class Code:
         return ":" not in name or name in self.allowed
 
     def loss(self, name: str, node: str | None = None) -> OwnLoss:
-        """Return the own loss of a node, or the shared one, isolated. Raises MeshFileError."""
+        """Return the own loss of a node, or of the mesh for None. Its exceptions are contained.
+
+        Raises MeshFileError.
+        """
         return OwnLoss(self.raw_loss(name, node), UserCode)
 
     def raw_loss(self, name: str, node: str | None = None) -> Any:
-        """Return an own loss, unguarded, as `loss` does."""
+        """Return an own loss as `loss` does, but without containing its exceptions."""
         path = self.check_loss(name, node)
         return self._made(path, name, partial(made, LOSSES, name, ("value", "gradients")))
 
@@ -167,12 +178,15 @@ class Code:
         return self._made(path, name, partial(_own_source, name, node))
 
     def check_loss(self, name: str, node: str | None = None) -> tuple[str, ...]:
-        """Return where the file names the loss. Raises MeshFileError unless it may run; it runs nothing."""
+        """Return the key path of the loss in the file. Raises MeshFileError unless it may run.
+
+        It runs no code.
+        """
         path = ("mesh", "loss", "own") if node is None else ("mesh", "nodes", node, "loss", "own")
         return self._checked(path, LOSSES, name)
 
     def check_source(self, name: str, node: str) -> tuple[str, ...]:
-        """Return where the file names the source, as `check_loss` does."""
+        """Return the key path of the source in the file, as `check_loss` does for a loss."""
         return self._checked(("nodes", node, "source", "name"), SOURCES, name)
 
     def _checked(self, path: tuple[str, ...], group: str, name: str) -> tuple[str, ...]:
@@ -189,7 +203,7 @@ class Code:
 
 
 NO_CODE = Code()
-"""Entry points alone."""
+"""Allows only entry points."""
 
 
 def _own_source(name: str, node: str) -> tuple[OwnSource, int]:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 _FILES: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that the command reads", default=None)
-"""Each file by device and inode, as a file may have several names."""
+"""Each file's device and inode, because a file may have several names."""
 
 
 @contextmanager
 def noting_files() -> Iterator[None]:
-    """Note the files that a command reads, from here on until it ends."""
+    """A context in which the files that a command reads are noted."""
     token = _FILES.set(set())
     try:
         yield
@@ -26,13 +26,13 @@ def noting_files() -> Iterator[None]:
 
 
 def note_file(file: Any) -> None:
-    """Note that this open file is read. Call it wherever a file that a user names is read."""
-    with suppress(OSError):  # standard input may be none of the system's
+    """Note that an open file is read. Every function that reads a file named by a user must call this."""
+    with suppress(OSError):  # standard input may be no file of the system
         _note(os.fstat(file.fileno()))
 
 
 def note_path(path: str) -> None:
-    """Note a file of records that settings name, by its path: it may be read later, or by another command.
+    """Note the path of a file of records in the settings. It may be read later, or by another command.
 
     So an output at the same path is refused before the command does anything.
     """
@@ -47,7 +47,7 @@ def _note(status: os.stat_result) -> None:
 
 
 def is_read(path: Path) -> bool:
-    """Return whether the command under way reads the file at that path, by whatever name."""
+    """Return whether the current command reads the file at this path, under any of its names."""
     try:
         status = path.stat()
     except OSError:

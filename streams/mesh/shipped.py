@@ -1,4 +1,4 @@
-"""Finds what is shipped with the packages, as the example meshes: in a wheel, or in the source tree."""
+"""Finds files that are shipped with the packages, such as example meshes, in a wheel or the source tree."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -31,7 +31,7 @@ def example_mesh(name: str) -> Path:
 
 
 def examples() -> dict[str, Path]:
-    """Return all example meshes by name, without `.yaml`, in order."""
+    """Return the paths of all example meshes, by name without `.yaml`, in the order of names."""
     folder = next((folder for folder in _folders() if folder.is_dir()), None)
     examples_by_name = {} if folder is None else {path.stem: path for path in folder.glob("*.yaml")}
     return dict(sorted(examples_by_name.items()))
@@ -46,7 +46,7 @@ def about(example: Path) -> str:
 
 
 def data(example: Path) -> list[Path]:
-    """Return the files that an example needs, notices included, as paths relative to its folder."""
+    """Return the files that an example needs, with their notices, as paths relative to its folder."""
     paths = {Path(text) for text in _paths(read_yaml(example))}
     beside = {path.parts[0] for path in paths if not path.is_absolute() and len(path.parts) > 1}
     files = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
@@ -59,7 +59,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _paths(tree: object) -> Iterator[str]:
-    """Yield every text under `path`, `schema` or `features`."""
+    """Yield every text under the keys `path`, `schema` and `features`."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key in {"path", "schema", "features"} and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Interrupts: through a user's code, which could swallow them, and as an orderly end of a command."""
+"""Interrupts: passes them through a user's code, which could swallow them, and ends a command in order."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from typing import NoReturn, Self
 
 from nodes.contained import Contained
 
-# Passes exceptions of signal handlers through a user's code, which could otherwise swallow them.
+# Passes the exceptions of signal handlers through a user's code, which could otherwise swallow them.
 
 
 class _Raised:
@@ -18,21 +18,22 @@ class _Raised:
 
 
 def interrupt(kind: type[BaseException]) -> NoReturn:
-    """Raise it from a signal handler; after a user's code it is raised again."""
+    """Raise an exception of this class from a signal handler. It is raised again after a user's code."""
     _Raised.count += 1
     _Raised.last = kind
     raise kind
 
 
 def interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 # a handler's signature
-    """Handle SIGINT as Python does, and note it."""
+    """Handle SIGINT as Python does, and note the exception."""
     interrupt(KeyboardInterrupt)
 
 
 class UserCode(Contained):
-    """A context that swallows everything except what a signal handler raised meanwhile.
+    """A context for a user's code. It swallows every exception except those that a signal handler raised.
 
-    If Python's own handler is in place, which notes nothing, a KeyboardInterrupt counts as a Ctrl-C.
+    If Python's own handler is installed, which does not note its exceptions, a KeyboardInterrupt counts as a
+    Ctrl-C.
     """
 
     __slots__ = ("_before",)
@@ -44,7 +45,7 @@ class UserCode(Contained):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if threading.current_thread() is threading.main_thread():  # Python handles signals there
+        if threading.current_thread() is threading.main_thread():  # Python handles signals in the main thread
             if _Raised.count != self._before:
                 raise _Raised.last from None
             unnoted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -57,9 +58,10 @@ class UserCode(Contained):
 
 
 class OrderlyEnd:
-    """The first Ctrl-C, SIGTERM or SIGHUP sets `asked`. The next raises KeyboardInterrupt, at once and again
-    at the end of the context, as Python drops exceptions inside a finalizer. If SIGHUP is ignored, it stays
-    ignored.
+    """A context that ends a command in order. The first Ctrl-C, SIGTERM or SIGHUP sets `asked`.
+
+    The next raises KeyboardInterrupt, at once and again at the end of the context, because Python drops
+    exceptions inside a finalizer. A SIGHUP that is ignored at the beginning stays ignored.
     """
 
     def __init__(self) -> None:
@@ -68,7 +70,7 @@ class OrderlyEnd:
 
     def __enter__(self) -> Self:
         signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup does that
             signals.remove(signal.SIGHUP)
         self._before = {number: signal.signal(number, self._ask) for number in signals}
         return self
@@ -76,7 +78,7 @@ class OrderlyEnd:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # after two of them the process only writes its results: a third must not interrupt that
+        # after the second signal the process only writes its results, which a third signal must not interrupt
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._stopped else before)
         if self._stopped and kind is None:

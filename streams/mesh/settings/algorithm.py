@@ -1,4 +1,4 @@
-"""Settings of what is learnt and how: the loss of one record, set, mirror map, step, motion."""
+"""Settings of what is learnt and how: the loss of one record, the set, mirror map, step and motion model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,12 +27,12 @@ class ResidualSettings(Settings):
     """The loss of a residual."""
 
     huber: Positive | None = None
-    """The size up to which a residual r is squared; beyond it grows linearly, so that a wrong measurement
-    pulls no harder than this. Not given: r^2/2."""
+    """The size up to which a residual r is squared. Beyond it the loss grows linearly, so that a wrong
+    measurement pulls no harder than a residual of this size. Not given: r^2/2."""
 
 
 class ReferenceSettings(ResidualSettings):
-    """The loss of a residual, and the reference that all sensors measure against."""
+    """The loss of a residual, and the position of the reference that all sensors share."""
 
     reference: Vector
     """The position of the reference, one number for each coordinate. It is public."""
@@ -59,11 +59,11 @@ class LossSettings(Choice):
     range_: Annotated[ResidualSettings | None, BeforeValidator(_alone)] = Field(None, alias="range")
     """(||x - a|| - b)^2/2: a sensor at a has measured the distance b to a target."""
     bearing: Annotated[ResidualSettings | None, BeforeValidator(_alone)] = None
-    """Half the square of the angle between the direction from a to x and the measured one, b in radians from
-    the first axis; in two dimensions."""
+    """Half the square of the difference between two angles: the direction from a to x, and the measured
+    direction b, in radians from the first axis. In two dimensions."""
     range_difference: ReferenceSettings | None = Field(None, alias="range-difference")
-    """(||x - a|| - ||x - reference|| - b)^2/2: a sensor at a has measured how much further from a target it
-    is than the reference, as by a difference in times of arrival."""
+    """(||x - a|| - ||x - reference|| - b)^2/2: a sensor at a has measured the difference b between its own
+    distance to a target and the reference's, as by a difference in times of arrival."""
     hinge: bool = False
     """max(0, 1 - b <x, a>), b = +1 or -1."""
     logistic: bool = False
@@ -75,7 +75,7 @@ class LossSettings(Choice):
     linear: bool = False
     """<x, a>: features are the losses of experts or assets."""
     huber: Positive | None = None
-    """The residual <x, a> - b up to which the loss is squared; beyond, it grows linearly."""
+    """The size up to which the residual <x, a> - b is squared. Beyond it the loss grows linearly."""
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
     """The number of classes. A decision has the features' number of coordinates for each class."""
     own: CodeName | None = None
@@ -88,22 +88,25 @@ class LossSettings(Choice):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether sparse records give sparse gradients: if the loss depends on the score <x, a> alone."""
+        """Whether sparse records give sparse gradients.
+
+        They do if the loss depends on the score <x, a> alone.
+        """
         return self.of_a_place is None and self.softmax is None and self.own is None
 
     @property
     def of_a_place(self) -> ResidualSettings | None:
-        """How residuals count of a loss that compares x with a sensor's place; None: it is another loss."""
+        """How residuals count, for a loss that compares x with a sensor's position; None for other losses."""
         return self.range_ or self.bearing or self.range_difference
 
     @property
     def decisions_per_feature(self) -> int:
-        """The coordinates of a decision for each feature."""
+        """The number of a decision's coordinates for each feature."""
         return self.softmax or 1
 
     @property
     def labels(self) -> tuple[float, ...] | None:
-        """The labels that a record may have; None: any number."""
+        """The labels that a record may have; None if any number is allowed."""
         if self.softmax is not None:
             return tuple(map(float, range(self.softmax)))
         return (-1.0, 1.0) if self.signed else None
@@ -119,7 +122,7 @@ class LossSettings(Choice):
 
     @model_serializer
     def _as_written(self) -> Any:
-        """Return it as in the mesh file: only the word if it needs no setting."""
+        """Return the loss as a mesh file has it: only the word if it has no setting."""
         name, place = self.name, self.of_a_place
         if place is not None:
             settings = place.model_dump(mode="json", exclude_none=True)
@@ -129,12 +132,12 @@ class LossSettings(Choice):
 
 # Settings of the algorithm: mirror map, constraint, step size, starting point. All nodes share them.
 
-# Settings of a motion model, and what else an algorithm must have beside one.
+# Settings of a motion model, and the settings that an algorithm needs with it.
 
 ORDERS = {"constant-velocity": 2, "constant-acceleration": 3}
-"""Derivatives in a model's state, the position included."""
+"""The number of derivatives in a model's state, the position included."""
 MOST = 64
-"""The largest number of coordinates of a position, and a third of those of a state."""
+"""The largest number of coordinates of a position. A state may have three times as many."""
 
 
 def _matrix_rows(value: object) -> object:
@@ -149,7 +152,7 @@ def _matrix_rows(value: object) -> object:
 
 
 class DynamicsSettings(Settings):
-    """F, how a state moves in a round, in public: a model with its dimensions and period, or a matrix."""
+    """F, the public motion of a state in one round: a model with its dimensions and period, or a matrix."""
 
     model: Literal["constant-velocity", "constant-acceleration"] | None = Field(None, exclude_if=absent)
     """`constant-velocity`: the state is the position, then the velocity. `constant-acceleration`: then the
@@ -176,7 +179,7 @@ class DynamicsSettings(Settings):
 
     @property
     def orders(self) -> int | None:
-        """The number of derivatives in the state; None: nothing is known of a matrix's."""
+        """The number of derivatives in the state; None for a matrix, of which this is unknown."""
         return None if self.model is None else ORDERS[self.model]
 
     @property
@@ -193,15 +196,18 @@ class DynamicsSettings(Settings):
 
 
 class ReachSettings(Settings):
-    """A box around 0 for the state of a motion model: each coordinate is at most that far from 0."""
+    """A box around 0 for the state of a motion model.
+
+    Each bound is the largest distance of a coordinate from 0.
+    """
 
     position: Positive
     """The bound of a position's coordinates."""
     speed: Positive
     """The bound of a velocity's coordinates."""
     acceleration: Positive | None = Field(None, exclude_if=absent)
-    """The bound of an acceleration's coordinates, for `constant-acceleration`, which needs it. Not given for
-    others."""
+    """The bound of an acceleration's coordinates. `constant-acceleration` needs it. Not given for other
+    models."""
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -213,7 +219,7 @@ class ReachSettings(Settings):
 Coordinates = Annotated[
     tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1, max_length=3 * MOST)
 ]
-"""Distinct places in a state, from 0."""
+"""Distinct indices of coordinates of a state, from 0."""
 Gains = Annotated[Vector, Field(strict=False)]
 """k1, k2 and, with an acceleration, k3."""
 
@@ -248,7 +254,10 @@ def check_gains(dynamics: DynamicsSettings, gains: tuple[float, ...] | None, *, 
 
 
 def check_set(dynamics: DynamicsSettings, reach: ReachSettings | None, box: Mapping[str, int] | None) -> None:
-    """Refuse a set in which a velocity has no bound of its own; `box`: how many numbers its corners have."""
+    """Refuse a set in which a velocity has no bound of its own.
+
+    `box`: the number of values in each corner.
+    """
     if reach is not None:
         if dynamics.orders is None:
             raise refusal("reach is for a model: must be a box", "constraint", "reach")
@@ -274,7 +283,10 @@ class WarmStart(Settings):
 
 
 def warm_start(value: object, info: ValidationInfo) -> object:
-    """Replace the path of a model by its numbers; other values stay."""
+    """Replace a mapping that names a model file by the numbers of its vector.
+
+    Other values stay as they are.
+    """
     if not isinstance(value, dict):
         return value
     settings = WarmStart.model_validate(value)
@@ -288,7 +300,7 @@ def warm_start(value: object, info: ValidationInfo) -> object:
 
 
 def _rows(value: object) -> object:
-    """Read the diagonal of a matrix as a matrix of one row."""
+    """Read a list of rows as it is, and the diagonal of a matrix as a matrix of one row."""
     if not isinstance(value, list) or len({isinstance(row, list) for row in value}) != 1:
         raise refusal("must be a list of rows, or a list of the numbers on the diagonal")
     if isinstance(value[0], list):
@@ -368,7 +380,7 @@ class StepSizeSettings(Settings):
 
 
 def _false(value: object) -> bool:
-    return value is False  # left out of the digest of meshes without this key
+    return value is False  # left out of the digest, which stays equal for meshes without this key
 
 
 def _public_point(value: object) -> object:
@@ -381,66 +393,66 @@ def _public_point(value: object) -> object:
 
 
 ALONE = ("class-sums", "moments")
-"""Algorithms that release sums of what records are, not gradients: they need no set, step or clip."""
+"""Algorithms that release sums of functions of records, not gradients. They need no set, step or clip."""
 _OF_ROWS = {"kappa": ("moments",), "entries": ("class-sums",), "signed": ALONE}
 _WITH_THEM = {"name", "kappa", "entries", "signed"}
 
 
 class AlgorithmSettings(Settings):
-    """One mirror step a round, or the mean of what is summed."""
+    """The algorithm: one mirror step a round, or the mean of the sums."""
 
     name: Literal["dpdo-nc", "dola", "sparse-dola", "class-sums", "moments"]
-    """`dpdo-nc`: a gradient at the decision. `dola`: a gradient at the weighted average of releases, before
-    the projection. `sparse-dola`: dual averaging with a lasso. `class-sums`: sums and numbers of the
-    records of
-    each class; the decision is the nearest mean. `moments`: second moments beside them, for two classes; the
-    decision is a ridge discriminant. Both have no step, set or clip to choose: records have L2 norm 1 (the
-    schema's `norm: 1`), longer ones are scaled to it. They need no other key of these."""
+    """`dpdo-nc`: a mirror step with the gradient at the decision. `dola`: with the gradient at the weighted
+    average of releases, before the projection. `sparse-dola`: dual averaging with a lasso. `class-sums`: the
+    sum and the number of the records of each class; the decision is the nearest mean. `moments`: these and
+    second moments, for two classes; the decision is a ridge discriminant. The last two have no step, set or
+    clip: a record has an L2 norm of at most 1 (the schema's `norm: 1`), and longer ones are scaled to it. So
+    they need no other key of `algorithm`."""
     mirror_map: MirrorMapSettings = MirrorMapSettings(euclidean=True)
     """The geometry of a step. sparse-dola takes only `euclidean`."""
     constraint: ConstraintSettings = ConstraintSettings.model_validate({"l2-ball": 1.0})
-    """The set that decisions stay in. For sparse-dola an L2 ball, of its dual state. Needed, but not given
-    for class-sums and moments."""
+    """The set in which decisions stay. For sparse-dola it is an L2 ball, the set of its dual state. Needed,
+    but not given for class-sums and moments."""
     step_size: StepSizeSettings = StepSizeSettings(rule="inverse", a=1.0, b=None)
     """The step size. Needed, but not given for class-sums and moments."""
     regulariser: float = Field(0.0, ge=0)
-    """eta: adds eta times the weighted average of releases to the gradient, which pulls decisions towards
-    0. It
-    is 0 for sparse-dola."""
+    """eta. The gradient gets eta times the weighted average of releases added, which pulls decisions towards
+    0. It is 0 for sparse-dola."""
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
     """The point at which gradients are taken. Not given: `consensus` for dola, `decision` for the others."""
     x_1: Annotated[Vector | None, BeforeValidator(warm_start)] = None
-    """The first decision: a list of numbers, or `{model: PATH, vector: average}` for a model file's
-    `average` or `newest`; all nodes must have the same. Not given: the point of the constraint where
-    the mirror map is least. sparse-dola starts at 0."""
+    """The first decision: a list of numbers, or `{model: PATH, vector: average}` for a model file's `average`
+    or `newest`. It must be the same for all nodes. Not given: the point of the constraint where the mirror
+    map is least. sparse-dola starts at 0."""
     lasso: float | None = Field(None, ge=0, exclude_if=absent)
-    """rho, for sparse-dola, which needs it; not given for the others. A decision's coordinates
-    shrink towards 0 by alpha_t rho, and smaller ones are 0."""
+    """rho, which sparse-dola needs; not given for the other algorithms. A decision's coordinates shrink
+    towards 0 by alpha_t rho, and become 0 if they are smaller."""
 
     dynamics: DynamicsSettings | None = Field(None, exclude_if=absent)
     """The motion model of a target that moves: how a state changes from round to round. It is public. Not
     given: nothing moves by itself. Not for sparse-dola, nor with `entropy` or noise on the parameters."""
     observes: Coordinates | None = Field(None, exclude_if=absent)
-    """With `dynamics`: the coordinates of the state that the loss sees, from 0. Gradients, clip and noise
-    have these alone. Not given: a model's position; of a matrix all."""
+    """With `dynamics`: the coordinates of the state that the loss sees, counted from 0. Gradients, clip and
+    noise have these coordinates alone. Not given: the position of a model, or all coordinates of a matrix's
+    state."""
     gains: Gains | None = Field(None, exclude_if=absent)
-    """With a model: [k1, k2], how far a gradient moves the position and the velocity, times alpha. They
-    stand for the mirror map whose Q^-1 is [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]; [k1, k2, k3] with an
-    acceleration. Not given: for a matrix, or with another mirror map."""
+    """With a model: [k1, k2], or [k1, k2, k3] with an acceleration. Times alpha they are how far a gradient
+    moves the position, the velocity and the acceleration. [k1, k2] stands for the mirror map whose Q^-1 is
+    [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]. Not given: for a matrix, or with another mirror map."""
 
     kappa: Annotated[float, Field(ge=0.01, le=100)] | None = Field(None, exclude_if=absent)
-    """For moments: the weight of the classes' sums beside the second moments. More is better where noise is
-    large. Not given: 3."""
+    """For moments: the weight of the classes' sums relative to the second moments. A larger weight is better
+    where noise is large. Not given: 3."""
     entries: Count | None = Field(None, exclude_if=absent)
-    """For class-sums with laplace: the most features of a record that are not 0. Its root bounds a record in
-    L1, so fewer mean less noise. Not given: all."""
+    """For class-sums with laplace: the largest number of a record's features that are not 0. Its square root
+    bounds a record's L1 norm, so a smaller number needs less noise. Not given: all."""
     signed: bool = Field(default=False, exclude_if=_false)
-    """For class-sums and moments: whether features may be negative, which takes more noise. Not given: such
-    features count as 0."""
+    """For class-sums and moments: whether features may be negative, which needs more noise. Not given:
+    negative features count as 0."""
 
     @property
     def alone(self) -> bool:
-        """Whether it releases sums of what records are, and needs no set, step or clip."""
+        """Whether the algorithm releases sums of functions of records, and needs no set, step or clip."""
         return self.name in ALONE
 
     @model_validator(mode="after")
@@ -484,7 +496,7 @@ class AlgorithmSettings(Settings):
 
     @property
     def seen(self) -> tuple[int, ...] | None:
-        """The coordinates that the loss sees; None: all, without a motion model."""
+        """The coordinates that the loss sees; None for all, without a motion model."""
         if self.dynamics is None:
             return None
         return self.dynamics.usual if self.observes is None else self.observes

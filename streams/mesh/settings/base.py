@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 
 def refusal(allowed: str, *keys: str) -> PydanticCustomError:
-    """Return the error that says what is allowed; `keys` lead from this mapping to the wrong value.
+    """Return the error of a wrong value. `keys` lead from the mapping that is checked to the value.
 
-    `streams.mesh.errors` adds the file, the key path and the value.
+    `allowed` says what is allowed. `streams.mesh.errors` adds the file, the key path and the value.
     """
     return PydanticCustomError("refused", "{text}", {"text": allowed, "keys": keys})
 
@@ -50,21 +50,21 @@ class Settings(BaseModel):
             raise refusal(f"must be a mapping with keys among {', '.join(allowed)}")
         unknown = next((key for key in value if key not in allowed), None)
         if unknown is not None:
-            # `password:mine` is a key: where values are hidden, so is this
+            # where values are hidden, unknown keys are hidden too: `password:mine` without a blank is a key
             texts = () if cls.model_config.get("hide_input_in_errors") else (str(unknown),)
             raise refusal(f"unknown key: {one_of(allowed, unknown)}", *texts)
         return value
 
 
 class Choice(Settings):
-    """One of several things: a word alone (`ring`), or a word with its setting (`l1-ball: 3`)."""
+    """A choice of one of several things: a word alone (`ring`), or a word with its setting (`l1-ball: 3`)."""
 
     words: ClassVar[tuple[str, ...]] = ()
     """The words that need no setting."""
     either: ClassVar[tuple[str, ...]] = ()
-    """Those of them that may have one."""
+    """The words that may have a setting or none."""
     beside: ClassVar[tuple[str, ...]] = ()
-    """Keys that may stand beside the one that is chosen."""
+    """The keys that may be given with any choice."""
 
     @model_validator(mode="before")
     @classmethod
@@ -116,7 +116,10 @@ def tagged(key: str, *allowed: str) -> BeforeValidator:
 
 
 def absent(value: object) -> bool:
-    """Return whether a key was not given: left out of a digest or file, which stays as before that key."""
+    """Return whether a key was not given.
+
+    It is then left out of digests and files, which so stay as they were before the key existed.
+    """
     return value is None
 
 
@@ -131,7 +134,7 @@ def listed(convert: Callable[[Any], T]) -> BeforeValidator:
 
 
 def exact(value: object) -> Fraction:
-    """Read a positive decimal exactly: 0.1 is one tenth."""
+    """Read a positive decimal exactly. So 0.1 is one tenth."""
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         raise refusal("must be a number above 0")
     if isinstance(value, float) and not math.isfinite(value):
@@ -147,18 +150,18 @@ def exact(value: object) -> Fraction:
 
 
 CODE = re.compile(r"[\w.-]+(:\w[\w.]*)?")
-"""What a loss or source of the user's own may be called: an entry point, or package.module:attribute."""
+"""The form of the name of a user's loss or source: an entry point, or package.module:attribute."""
 
 
 def code_name(value: str) -> str:
-    """Return the name of the user's code. Nothing of it ends a line, or an argument of a command."""
+    """Return the name of the user's code. It cannot end a line, or an argument of a command."""
     if CODE.fullmatch(value) and not value.startswith("-"):
         return value
     raise refusal("must be package.module:attribute, or the name of an entry point")
 
 
 Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=60)]
-"""A name of a mesh, run, node or party. One that begins with - would be an option on a command line."""
+"""The name of a mesh, run, node or party. A name that begins with - would be an option on a command line."""
 
 
 def _no_kind(value: str) -> str:
@@ -168,7 +171,7 @@ def _no_kind(value: str) -> str:
 
 
 MeshName = Annotated[Name, AfterValidator(_no_kind)]
-"""A name of a mesh, or of a collaboration: that of no kind of topics."""
+"""The name of a mesh or of a collaboration. Names of kinds of topics are not allowed."""
 Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
 """A positive number, exactly as written."""
 CodeName = Annotated[str, AfterValidator(code_name)]
@@ -176,7 +179,7 @@ CodeName = Annotated[str, AfterValidator(code_name)]
 Positive = Annotated[float, Field(gt=0)]
 """A positive finite number."""
 LARGEST = 2**63 - 1
-"""The largest whole number that the machine, and what is sent, can hold."""
+"""The largest whole number that a 64-bit integer, and a message, can hold."""
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 """A whole number of at least 1."""
 Seconds = Annotated[Positive | None, BeforeValidator(or_none)]
@@ -188,7 +191,7 @@ Matrix = Annotated[tuple[Vector, ...], Field(strict=False, min_length=1)]
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,242}")
-"""`spends.` goes before it, and Kafka allows 249 characters."""
+"""The prefix `spends.` is put before the name, and Kafka allows 249 characters."""
 
 
 def _topic(name: str) -> str:
@@ -200,7 +203,7 @@ def _topic(name: str) -> str:
 TopicName = Annotated[str, AfterValidator(_topic)]
 """The name of a topic, as Kafka allows it."""
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-"""Seconds of the units of a time that is long."""
+"""The units of a long time, in seconds."""
 _TIME = re.compile(r"([1-9][0-9]{0,8})([dhms])")
 
 
@@ -213,7 +216,7 @@ def long_time(value: object) -> object:
 
 
 def spelt(seconds: float) -> str:
-    """Return a long time as a mesh file has it."""
+    """Return the text of a long time, as a mesh file has it."""
     unit, size = next((unit, size) for unit, size in UNITS.items() if seconds % size == 0 or size == 1)
     return f"{seconds / size:g}{unit}"
 
@@ -236,7 +239,7 @@ def address(text: str) -> Address:
 
 
 def address_text(value: object) -> object:
-    """Read a port, or `address:port`, of a mesh file."""
+    """Read a port, or `address:port`, of a mesh file as an Address."""
     try:
         return address(str(value)) if isinstance(value, str | int) else address("")
     except ValueError as error:
@@ -244,7 +247,10 @@ def address_text(value: object) -> object:
 
 
 def is_loopback(address: Address) -> bool:
-    """Return whether only this machine can reach it; names other than `localhost` count as reachable."""
+    """Return whether only this machine can reach the address.
+
+    Names other than `localhost` count as reachable.
+    """
     try:
         return ip_address(address[0]).is_loopback
     except ValueError:

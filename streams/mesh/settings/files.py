@@ -16,19 +16,20 @@ from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.read_files import note_file, note_path
 from streams.mesh.settings.base import Count, Settings, refusal
 
-# Shared settings of files: paths, `${NAME}` from the environment, and which records to take.
+# Settings of files: paths, `${NAME}` from the environment, and which records are used.
 
 LONGEST_LINE = 1 << 20
-"""Longest line in bytes: a longer one counts as an empty record."""
+"""The length of the longest line, in bytes. A longer line counts as an empty record."""
 SMALL = 1 << 20
-"""The most bytes of a mesh file, a schema, or another file that is read whole."""
+"""The largest size in bytes of a mesh file, a schema, or another file that is read whole."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_small(path: str | Path, most: int = SMALL) -> bytes:
     """Return the content of a file whose name may come from another party. Raises OSError.
 
-    It must be a regular file of at most `most` bytes: a device or a pipe may have no end, or block the read.
+    The file must be a regular one of at most `most` bytes. A device or a pipe may have no end, or block the
+    read.
     """
     try:
         with open(path, "rb", opener=_at_once) as file:  # Path.open takes no opener
@@ -36,7 +37,7 @@ def read_small(path: str | Path, most: int = SMALL) -> bytes:
                 raise OSError(errno.EINVAL, "no regular file", str(path))
             note_file(file)
             content = file.read(most + 1)
-    except ValueError:  # a zero byte, or half a character
+    except ValueError:  # the path has a zero byte or half of a surrogate pair
         raise OSError(errno.EINVAL, "no path of a file", str(path)) from None
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most >> 20:,} MiB", str(path))
@@ -44,11 +45,11 @@ def read_small(path: str | Path, most: int = SMALL) -> bytes:
 
 
 def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would block for ever
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe without a writer would block for ever
 
 
 def from_environment(value: object, info: ValidationInfo) -> object:
-    """Replace `${NAME}` by the environment's variable."""
+    """Replace each `${NAME}` in a text by the value of the environment's variable."""
     if not isinstance(value, str):
         return value
     environment: Mapping[str, str] = info.context["environment"] if info.context else {}
@@ -59,7 +60,7 @@ def from_environment(value: object, info: ValidationInfo) -> object:
 
 
 def is_path(text: str) -> bool:
-    """Return whether a text can be a path: not empty, no zero byte, no half of a character."""
+    """Return whether a text can be a path: not empty, without zero bytes and halves of surrogate pairs."""
     try:
         return bool(text) and b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -79,7 +80,7 @@ def _resolved(value: object, info: ValidationInfo) -> object:
 
 
 def beside(path: str, info: ValidationInfo) -> str:
-    """Return a path as it is from here; as written it is relative to the file that names it."""
+    """Return a path relative to the working folder. As written it is relative to the file that names it."""
     folder: Path = info.context["folder"] if info.context else Path()
     return os.path.normpath(folder / path)
 
@@ -100,14 +101,15 @@ def check_shuffle(path: str | None, *, shuffle: bool) -> None:
 
 
 class TakeSettings(Settings):
-    """Selects some of the records, to split one file over nodes."""
+    """Which records of a file are used. So several nodes can share one file."""
 
     every: Count
-    """The number of parts. With slots by count a part is each record of this many. With slots by time a
-    hash of its own bytes chooses a record's part: parts may be uneven, as identical records are in one."""
+    """The number of parts. With slots by count a part is every k-th record, where k is this number. With
+    slots by time a hash of a record's bytes chooses its part. Parts may be uneven then, as identical records
+    are in the same part."""
     offset: int = Field(0, ge=0)
-    """The part that is taken, counted from 0. With slots by count it is the number of records before the
-    first one taken."""
+    """The part that is used, counted from 0. With slots by count it is the number of records before the first
+    one used."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:
@@ -116,17 +118,18 @@ class TakeSettings(Settings):
         return self
 
 
-# Reads YAML 1.2: `on` and 007 are words, 1e-3 is a number, and a key must not repeat. Writes YAML too.
+# Reads and writes YAML. It reads YAML 1.2, where `on` and 007 are words and 1e-3 is a number. Keys must not
+# repeat.
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with the core schema of YAML 1.2 in place of 1.1, where every key must be text."""
+    """A SafeLoader with the core schema of YAML 1.2 in place of 1.1. Every key must be text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 # yaml's own name
     _written = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node. Raises ConstructorError once there are too many: nothing behind is read."""
+        """Return the next node. Raises ConstructorError if there are too many; nothing more is read then."""
         self._written += 1
         if self._written > _MOST_WRITTEN:
             many = f"has more than {_MOST_WRITTEN:,} values and keys"
@@ -134,7 +137,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def get_single_node(self) -> Any:
-        """Return the document's node. Raises ConstructorError if its aliases stand for too much."""
+        """Return the document's node. Raises ConstructorError if its aliases expand to too many values."""
         node = super().get_single_node()
         if node is not None:
             _spelt_out(node, {})
@@ -142,9 +145,10 @@ class _Loader(yaml.SafeLoader):
 
 
 _MOST_WRITTEN = 100_000
-"""The most values and keys in a file as it is written: reading one takes about 30 microseconds."""
+"""The largest number of values and keys in a file as it is written. Reading one takes about 30
+microseconds."""
 _MOST = 500_000
-"""The most values in a file with every alias spelt out: each reader would go through all of them."""
+"""The largest number of values in a file with every alias expanded. Each reader visits all of them."""
 
 
 def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
@@ -153,7 +157,7 @@ def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
         return 1
     size = sizes.get(id(node))
     if size is None:
-        sizes[id(node)] = 0  # of itself, which the constructor refuses in its own words
+        sizes[id(node)] = 0  # an alias within its own value, which the constructor refuses, counts 0
         parts = (
             node.value
             if isinstance(node, yaml.SequenceNode)
@@ -182,7 +186,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 def _int(_: _Loader, node: yaml.ScalarNode) -> int:
     try:
         return int(node.value)
-    except ValueError:  # thousands of digits
+    except ValueError:  # int refuses thousands of digits
         raise yaml.constructor.ConstructorError(
             None, None, "the number is too long", node.start_mark
         ) from None
@@ -196,7 +200,7 @@ def _float(_: _Loader, node: yaml.ScalarNode) -> float:
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper that quotes what YAML 1.1 or 1.2 would read as anything but text, and repeats no part."""
+    """A SafeDumper that writes no aliases, and quotes text that YAML 1.1 or 1.2 would not read as text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 # yaml's own name
         key: [*pairs] for key, pairs in yaml.SafeDumper.yaml_implicit_resolvers.items()
@@ -224,7 +228,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Return text of several lines as a block, as it is."""
+    """Represent text of several lines as a block, so that it is readable."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -232,19 +236,24 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(tree: Any) -> str:
-    """Return YAML that any reader, of YAML 1.1 or 1.2, reads as the same tree."""
+    """Return YAML that readers of YAML 1.1 and of 1.2 read as the same tree."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
 def _without_names(problem: str) -> str:
-    """Return a problem without the word it is about: a password without quotes may begin with * or !."""
+    """Return a problem without the word that it quotes: it may be a password without quotes that begins with
+    * or !.
+    """
     if "alias" not in problem and "tag" not in problem:
         return problem
     return re.sub(" ['\"].*['\"]$", ": a text that begins with * or ! must be in quotes", problem)
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the file's content. Raises MeshFileError if unreadable or not YAML (with line and column)."""
+    """Return the file's content.
+
+    Raises MeshFileError, with line and column, if it is unreadable or no YAML.
+    """
     try:
         text = read_small(path).decode("utf-8-sig")
         return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader

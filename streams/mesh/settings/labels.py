@@ -51,39 +51,41 @@ class LabelValueSettings(Choice):
     """How a message on the topic of labels gives the label of its record."""
 
     constant: Label | None = None
-    """This label, whatever the message holds. The message's presence alone gives it, as on a topic of
-    chargebacks."""
+    """This label, whatever the message contains. The message's presence alone gives the label, as on a topic
+    of chargebacks."""
     column: FieldPath | None = None
-    """The label in that field, or field within a field. Without one that can be read there is no label."""
+    """The field, or field within a field, with the label. A message without a readable one gives no label."""
 
 
 class LaterLabelsSettings(Settings):
-    """Labels that come later than their records: of records on a broker on a topic there, as JSON objects; of
-    records in a file, where one process reads them all, in a file too.
+    """Labels that come later than their records.
+
+    For records on a broker the labels are JSON objects on a topic there. For records in a file that one
+    process reads whole, they may be in a file too.
     """
 
     topic: Annotated[TopicName | None, Field(exclude_if=absent)] = None
-    """The topic's name. A user there needs the rights to describe and to read it. Not given:
-    `path` is."""
+    """The topic's name. The user on the broker needs the rights to describe and to read it. Not given: `path`
+    is."""
     path: Annotated[FilePath, Field(exclude_if=absent)] = None
     """The file, of the kind and dialect of the records' file. A CSV file begins with a row that names its
     columns. Not given: `topic` is."""
     came: Annotated[TimestampSettings | None, BeforeValidator(as_timestamp), Field(exclude_if=absent)] = None
-    """The file's column of the time at which a label came, written as `schema.timestamp`, which it needs. Not
-    given: all labels in the file count, whenever they came."""
+    """The file's column of the time at which a label came, written as `schema.timestamp`, which must be given
+    too. Not given: all labels in the file count, whenever they came."""
     join: FieldPath
-    """The column by which a record and its label belong together, in a file of labels too; in a label's
-    message that field, or else the message's key. Values are compared as listed words are: 1 and 1.0 are
-    one."""
+    """The column that a record and its label have in common, in the records and in a file of labels. In a
+    label's message it is the field of that name, or else the message's key. Values are compared as listed
+    words are: 1 and 1.0 are equal."""
     after: LongTime
     """The time from a record's timestamp until it is learnt from, like `45d`. The newest label until then
     counts."""
     before: Early = 0.0
     """How much older than its record a label may be."""
     value: LabelValueSettings
-    """What a label is."""
+    """How a message gives the label."""
     otherwise: Label
-    """The label of a record without one."""
+    """The label of a record for which no label came."""
 
     @model_validator(mode="after")
     def _in_one_place(self) -> Self:
@@ -102,12 +104,12 @@ class LaterLabelsSettings(Settings):
 
     @property
     def origin(self) -> str:
-        """The name of their topic or file."""
+        """The name of the labels' topic or file."""
         return self.topic or Path(self.path or "").name
 
     @property
     def window(self) -> float:
-        """The age in seconds at which a label ends."""
+        """The age in seconds, from its time on, after which a label is of no use: after + before."""
         return self.after + self.before
 
 
@@ -115,7 +117,7 @@ LaterLabels = Annotated[LaterLabelsSettings | None, Field(exclude_if=absent)]
 
 
 def joined(schema: SchemaSettings, labels: LaterLabelsSettings | None) -> None:
-    """Let the schema read the column that labels are joined by in place of its label's. Raises refusals."""
+    """Let the schema read the column that joins labels in place of the label's column. Raises refusals."""
     if labels is None:
         return
     for keys, text in ((("otherwise",), labels.otherwise), (("value", "constant"), labels.value.constant)):

@@ -1,4 +1,4 @@
-"""The shared part of a mesh file: public, the same for every party."""
+"""The shared part of a mesh file. It is public and the same for every party."""
 
 import hashlib
 import json
@@ -34,12 +34,12 @@ from streams.mesh.settings.privacy import (
 )
 from streams.mesh.settings.schema import SchemaSettings
 
-# The target of made-up sensors: where it goes, and how fast.
+# The target that made-up sensors measure: its path and its speed.
 
 FASTEST = 10.0
-"""The longest way of a round in random manoeuvres, which are made of short parts."""
+"""The longest way in one round of a random manoeuvre, whose straight parts are short."""
 Point = Annotated[tuple[float, float], Field(strict=False)]
-"""A place in the plane: [x, y]."""
+"""A point of the plane: [x, y]."""
 
 
 def _some(value: object) -> object:
@@ -49,7 +49,7 @@ def _some(value: object) -> object:
 
 
 class PathSettings(Choice):
-    """A path in the plane, about 0; sensors stand 1.5 from there by default."""
+    """A path in the plane, around 0. By default sensors are placed 1.5 from 0."""
 
     words: ClassVar[tuple[str, ...]] = ("paper", "still", "circle", "figure-eight", "random-manoeuvre")
 
@@ -64,7 +64,7 @@ class PathSettings(Choice):
     random_manoeuvre: bool = Field(default=False, alias="random-manoeuvre")
     """Straight legs and turns, drawn from the seed, at most 1.25 from 0."""
     waypoints: Annotated[tuple[Point, ...] | None, Field(strict=False), BeforeValidator(_some)] = None
-    """From each of these places straight to the next, and from the last to the first."""
+    """Straight lines from each of these points to the next, and from the last to the first."""
 
 
 class TargetSettings(Settings):
@@ -73,8 +73,8 @@ class TargetSettings(Settings):
     path: PathSettings = PathSettings(paper=True)
     """The path of the target."""
     speed: Positive | None = None
-    """The distance that it moves in each round. Not given for `paper` and `still`; all others need
-    it. For `random-manoeuvre` at most 10."""
+    """The distance that the target moves in each round. Not given for `paper` and `still`; all others need
+    it. For `random-manoeuvre` it is at most 10."""
 
     @model_validator(mode="after")
     def _moves_or_not(self) -> Self:
@@ -140,7 +140,8 @@ class TopologySettings(Settings):
     cycle: Annotated[tuple[GraphSettings, ...], Field(strict=False, min_length=1)] | None = None
     """Graphs in turn, one a round. Not given beside `graph`."""
     switching: float | None = Field(None, gt=0, le=1)
-    """The probability that a pair of the graph is on, in each round anew. Not given: all are always on."""
+    """The probability that a pair of the graph is on, drawn anew in each round. Not given: all are always
+    on."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -155,20 +156,21 @@ class TopologySettings(Settings):
 
 
 FEW_BANDS, MOST_OF_MANY = 5_000, 16
-"""Of releases longer than the first, noise is correlated over at most the second number of rounds."""
+"""If a release has more numbers than the first, noise may be correlated over at most the second number of
+rounds."""
 NO_DIMENSION = "missing: must be given, or features"
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
-"""The settings in the digest, beside `privacy`; the rest only where given."""
+"""The settings in the digest. `privacy` is in it too; other settings are only if they are given."""
 
 
 class MeshSettings(Settings):
     """The settings that all parties share. They are public."""
 
     name: MeshName
-    """The mesh's name, a part of all its topics' names. It is none of their kinds: data,
-    data-deadletter, predictions, decisions, spends."""
+    """The mesh's name, a part of all its topics' names. It must not be one of the words data,
+    data-deadletter, predictions, decisions and spends, with which other topics' names begin."""
     run: Name
-    """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
+    """The name of one execution. A new run needs a new name. What is spent adds up over runs."""
     nodes: Annotated[
         dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
@@ -176,20 +178,19 @@ class MeshSettings(Settings):
     settings that differ for a node, and its public key."""
     dimension: int = Field(0, ge=1, le=1 << 24)
     """d, the length of a decision. It is the number of features (for softmax, times the number of classes).
-    With `dynamics` it is the length of the state, of which the loss sees a part. Not given: as `features`
-    say, which must then be."""
+    With `dynamics` it is the length of the state, of which the loss sees a part. Not given: the number that
+    `features` makes; then `features` must be given."""
     features: SchemaSettings | None = Field(None, exclude_if=absent)
     """The schema that all nodes share: a mapping, or the path of a YAML file that holds it. It is public,
-    with its bounds and lists. A node's own schema must make the same features. A source without a schema
-    takes this one. Not given: each source has a schema of its own, and its features' number is
-    `dimension`."""
+    with its bounds and lists. A node's own schema must make the same features. A source without a schema uses
+    this one. Not given: each source has a schema of its own, which must make `dimension` features."""
     algorithm: AlgorithmSettings
     """The algorithm that makes a decision from gradients and neighbours' releases."""
     loss: LossSettings
     """The loss that decisions minimise."""
     class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
     """The weight of a record by its label: [negative, positive], or a number for each class. For hinge,
-    logistic and softmax. Not given: all weigh the same."""
+    logistic and softmax. Not given: all have the same weight."""
     slots: SlotSettings
     """The records that a round learns from."""
     privacy: PrivacySettings
@@ -216,14 +217,15 @@ class MeshSettings(Settings):
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     """The last round. `none`: until stopped."""
     min_members: Count | None = None
-    """The fewest nodes with which a round is planned. Not given: all nodes for the first plan, then one."""
+    """The fewest nodes with which a round is planned. Not given: the first plan needs all nodes, later ones
+    need one node."""
     target: TargetSettings = TargetSettings()
     """The target that made-up sensors measure."""
     seed: int = Field(0, ge=0)
     """The seed of schedules, the order of data and simulated noise. Exact noise has no seed."""
     generation: int = Field(0, ge=0, lt=1 << 32)
-    """The number of this file among those of the run. Plans carry it. Raise it with each change of nodes or
-    edges."""
+    """The number of this version of the file among those of the run. Plans have this number. Raise it with
+    each change of nodes or edges."""
     parties: dict[Name, PartySettings] = Field(default_factory=dict)
     """The parties, with the nodes that each runs and its user of the mesh broker. A node that no party names
     is a party of its own name."""
@@ -246,7 +248,7 @@ class MeshSettings(Settings):
         if dynamics is not None:
             width = dynamics.dimension
         if "dimension" not in self.model_fields_set:
-            self.__dict__["dimension"] = width  # frozen for all others; as if it were written there
+            self.__dict__["dimension"] = width  # the settings are frozen; this is as if the file gave it
             self.model_fields_set.add("dimension")
         if self.dimension != width and self.loss.own is None:
             raise refusal(f"must be {width}, by mesh.features, or not be given", "dimension")
@@ -289,7 +291,9 @@ class MeshSettings(Settings):
             raise refusal(text, "algorithm", "dynamics", "period")
 
     def _check_rows(self) -> None:
-        """Refuse what goes with gradients alone, where releases are sums of what records are."""
+        """Refuse settings that go with gradients alone, for an algorithm that releases sums of functions of
+        records.
+        """
         name, privacy = self.algorithm.name, self.privacy
         if not self.algorithm.alone:
             if "gradient_bound" not in privacy.model_fields_set:
@@ -337,17 +341,17 @@ class MeshSettings(Settings):
 
     @property
     def has_cut(self) -> bool:
-        """Whether records end with an intercept outside the norm, whose weight is a decision's cut."""
+        """Whether records end with an intercept outside the norm. Its weight is then a decision's cut."""
         return self.features is not None and self.features.intercept == "outside"
 
     @property
     def columns(self) -> int:
-        """The number of features, without an intercept outside the norm."""
+        """The number of features, without an intercept that is outside the norm."""
         return self.dimension // self.loss.decisions_per_feature - self.has_cut
 
     @property
     def release_dimension(self) -> int:
-        """D, the length of a release: that of a decision, or of what class-sums and moments sum."""
+        """D, the length of a release: of a decision, or of the sums of class-sums and moments."""
         columns = self.columns
         match self.algorithm.name:
             case "class-sums":
@@ -375,12 +379,12 @@ class MeshSettings(Settings):
 
     @property
     def all_parties(self) -> tuple[Party, ...]:
-        """All parties, with the users of their nodes."""
+        """All parties, each with the users of its nodes."""
         return parties(self.nodes, self.parties)
 
     @property
     def users(self) -> dict[str, str]:
-        """The user that each node is on brokers with users."""
+        """Each node's user on brokers with users."""
         return {node: user for party in self.all_parties for node, user in party.users.items()}
 
     def privacy_of(self, node: str) -> PrivacySettings:
@@ -389,28 +393,32 @@ class MeshSettings(Settings):
 
     @property
     def by_time(self) -> bool:
-        """Whether slots go by time, so that records need one."""
+        """Whether slots go by time, so that records need a timestamp."""
         return self.slots.by == "time"
 
     def loss_of(self, node: str) -> LossSettings:
-        """Return the loss of one node, or the shared one for a name that is none."""
+        """Return the loss of one node. For a name that is no node's, return the mesh's loss."""
         settings = self.nodes.get(node)
         return self.loss if settings is None or settings.loss is None else settings.loss
 
     @property
     def shift(self) -> float:
-        """The seconds by which the time of every record of a file is moved; 0 with slots by count."""
+        """The seconds that are added to the time of every record of a file; 0 with slots by count."""
         return self.slots.shift if isinstance(self.slots, TimeSlotsSettings) else 0.0
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """The settings that all nodes must share, not membership, a node's own settings, or the schedule."""
+        """The settings that all nodes must share.
+
+        Membership, a node's own settings and the schedule are not in it.
+        """
         optional = set() if self.class_weights is None else {"class_weights"}
         optional |= set() if self.layout == "edges" else {"layout"}
         optional |= set() if self.signatures == "none" else {"signatures"}
         agreed = self.model_dump(mode="json", include=AGREED | {"privacy"} | optional)
         if self.features is not None:
-            # in a list, as canonical JSON sorts a mapping's keys; defaults left out, as what others write
+            # The features are a list, because canonical JSON sorts a mapping's keys. Defaults are left out,
+            # so that digests do not depend on which of them a file writes.
             features = self.features.model_dump(mode="json", by_alias=True, exclude_defaults=True)
             agreed["features"] = features | {"features": [*map(list, features["features"].items())]}
         return agreed

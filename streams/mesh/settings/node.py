@@ -1,4 +1,4 @@
-"""One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
+"""One party's own part of a mesh file: its source of records and its brokers. No other party sees it."""
 
 import codecs
 from collections.abc import Iterator, Sequence
@@ -34,13 +34,14 @@ LIVENESS = 30.0
 
 _NO_TEXT = {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
 _SHIFTING = ("iso2022", "hz", "utf-7")
-"""The beginnings of codecs whose bytes mean what those before them say."""
+"""The first letters of codecs in which earlier bytes change the meaning of later ones."""
 THOUSANDS = frozenset(".,' \u2019\xa0\u202f")
-"""What may stand between groups of three digits; the last two are spaces at which no line breaks."""
+"""The characters that may separate groups of three digits. The last two are spaces that do not break
+lines."""
 
 
 def is_delimiter(value: str) -> bool:
-    """Return whether a text can stand between values."""
+    """Return whether a text can be the delimiter of a CSV file."""
     return len(value) == 1 and not value.isalnum() and value not in '\r\n\0\ufeff"'
 
 
@@ -56,7 +57,7 @@ def _encoding(value: Any) -> Any:
         codec = codecs.lookup(value)
     except (LookupError, TypeError, ValueError):
         raise refusal(allowed) from None
-    # Base64 and their like are codecs too, and make no text of bytes
+    # codecs such as Base64 make no text of bytes
     if not codec._is_text_encoding or codec.name in _NO_TEXT:  # noqa: SLF001 # no other way to ask
         raise refusal(allowed)
     if codec.name.startswith(_SHIFTING):
@@ -65,12 +66,12 @@ def _encoding(value: Any) -> Any:
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return whether that is a name of UTF-8."""
+    """Return whether this is a name of UTF-8."""
     return codecs.lookup(encoding).name in {"utf-8", "utf-8-sig"}
 
 
 def is_wide(encoding: str) -> bool:
-    """Return whether a character takes at least two bytes, so that an odd one shifts all behind it."""
+    """Return whether a character has at least two bytes. An odd byte then shifts all characters after it."""
     return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
 
 
@@ -80,18 +81,18 @@ class DialectSettings(Settings):
     delimiter: Annotated[str, BeforeValidator(_one_character)] = ","
     """The character between values, such as ; or | or "\\t"."""
     quote: Literal['"', "'", "none"] = '"'
-    """The character around values that hold a delimiter, twice where a value holds it itself. `none`: such
-    characters are part of the value."""
+    """The character around values that contain a delimiter. It is doubled where a value contains it. `none`:
+    quotes are part of the value."""
     decimal: Literal[".", ","] = "."
     """The mark before a number's decimals."""
     thousands: str | None = None
-    """The mark between groups of three digits: a dot, a comma, an apostrophe or a space. Not given: a number
-    with one is none."""
+    """The mark between groups of three digits: a dot, a comma, an apostrophe or a space. Not given: a text
+    with such a mark is no number."""
     encoding: Annotated[str, BeforeValidator(_encoding)] = "utf-8"
     """The encoding. A byte order mark may stand before it. Records on a node's data topic are UTF-8."""
     line_breaks: bool = False
-    """Values in quotes may hold line breaks, and then the content of lines decides where records lie. Not
-    for messages, each of which is one record."""
+    """Whether values in quotes may contain line breaks. The content of lines then decides where records begin
+    and end. Not for messages, each of which is one record."""
 
     @model_validator(mode="after")
     def _marks_apart(self) -> Self:
@@ -123,8 +124,8 @@ class FileSettings(Settings):
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """The names of the columns of a CSV file without a header row. Not given: the first row names them."""
     dialect: Dialect = None
-    """How a CSV file spells its records. Not given: with commas, quotes around values that hold one, decimal
-    points, in UTF-8, and each line is a record."""
+    """How a CSV file spells its records. Not given: commas between values, quotes around values that contain
+    a comma, decimal points, UTF-8, and each line is a record."""
     labels: LaterLabels = None
     """Labels that come later than their records. Not given: each record has its own."""
     take: TakeSettings | None = None
@@ -154,13 +155,13 @@ class FileSettings(Settings):
         return self
 
     def of_others(self, path: str) -> Self:
-        """Return how a file of other records is read, which have their labels or none."""
+        """Return how a file of other records is read. They contain their labels, or have none."""
         changes = {"path": path, "labels": None, "record": self.record.with_own_labels()}
         return self.model_copy(update=changes)
 
 
 class RowsInMemory(Protocol):
-    """Rows that a program hands over. `key`: what data are known by; `name`: what the program calls them."""
+    """Rows that a program passes. `key` identifies the data; `name` is what the program calls the data."""
 
     columns: tuple[str, ...]
     rows: int
@@ -172,7 +173,10 @@ class RowsInMemory(Protocol):
 
 
 class FrameSettings(FileSettings):
-    """Records in memory in place of a file, read as rows of Parquet are. A mesh file cannot set this."""
+    """Records in memory in place of a file. They are read as rows of Parquet are.
+
+    A mesh file cannot set this.
+    """
 
     frame: Annotated[Any, Field(exclude=True, repr=False)]
     """The rows, as `RowsInMemory`."""
@@ -185,7 +189,7 @@ class FrameSettings(FileSettings):
 
 
 def _from(schema: SchemaSettings, name: str) -> tuple[str, ...]:
-    """Return the key that says where a column's value is in a message."""
+    """Return the key path of the setting that gives a column's place in a message."""
     if name in schema.features:
         return ("schema", "features", name, "from")
     return ("schema", "label" if name == schema.label.column else "timestamp", "from")
@@ -212,46 +216,47 @@ Partitions = Annotated[
 
 
 class TopicSettings(Settings):
-    """A topic that is there already, of any name. It is read alone: never written to, created or altered."""
+    """An existing topic, of any name. It is only read: never written to, created or altered."""
 
     kind: Literal["topic"]
     """A topic."""
     topic: TopicName
     """The topic's name."""
     broker: BrokerSettings | None = None
-    """The broker with the topic. A user there needs the rights to describe and to read it. Not given: the
-    party's data broker."""
+    """The broker with the topic. The user on it needs the rights to describe and to read the topic. Not
+    given: the party's data broker."""
     format: Literal["json", "csv", "avro"] = "json"
-    """A message's value: a JSON object, a CSV line, or Avro by a schema registry (which needs
+    """The format of a message's value: a JSON object, a CSV line, or Avro by a schema registry (which needs
     `pip install 'mirrormesh[registry]'`)."""
     registry: RegistrySettings | None = None
-    """The registry with the schemas of Avro. Not given: the format is another."""
+    """The registry with the schemas of Avro messages. Not given: for another format."""
     framed: bool = False
-    """Before the JSON of each value, and of each key that is read, is a schema registry's frame: a zero byte
-    and four of a schema's id. They are passed over; a message without them is unreadable."""
+    """Whether the JSON of each value, and of each key that is read, begins with a schema registry's frame: a
+    zero byte and the four bytes of a schema's id. These bytes are skipped, and a message without them is
+    unreadable."""
     record: SchemaSettings = Field(alias="schema")
     """The schema of the columns: a mapping, or the path of a YAML file that holds it. A name with dots, like
-    `customer.country`, is that of a field within a field, unless the record has a field of just that name."""
+    `customer.country`, means a field within a field, unless the record has a field of exactly this name."""
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     """The names of the columns of CSV lines. Not given: messages are JSON."""
     dialect: Dialect = None
     """How CSV lines spell records, as for files. Not given: as for files."""
     value: FieldPath | None = None
-    """The field that holds the record, as `payload.after` does in a change stream. Not given: the message is
-    the record."""
+    """The field that contains the record, as `payload.after` does in a change stream. Not given: the whole
+    message is the record."""
     where: Conditions | None = None
-    """Fields of the message, each with the values that it may have, one or a list; in others no record is.
-    Not given: each message holds one."""
+    """Fields of the message, each with the values that it may have: one value or a list. Messages with other
+    values contain no record. Not given: each message contains a record."""
     where_headers: Annotated[dict[str, Words] | None, Field(min_length=1)] = None
-    """Headers of the message, each with the values that it may have, one or a list, as for `where`. Not
-    given: each message holds a record."""
+    """Headers of the message, each with the values that it may have: one value or a list, as for `where`. Not
+    given: each message contains a record."""
     labels: LaterLabels = None
     """Labels that come later than their records. Not given: each record has its own."""
     partitions: Partitions | None = None
     """The partitions to read. Not given: all."""
     lag: LongTime | None = None
-    """The longest time for which a record may wait until the node reads it, like `7d`: the
-    `min.compaction.lag.ms` of a compacted topic must be at least as long. Not given: such a topic is
+    """The longest time for which a record may wait until the node reads it, like `7d`. The
+    `min.compaction.lag.ms` of a compacted topic must be at least as long. Not given: a compacted topic is
     refused."""
     max_record_bytes: RecordBytes = None
     """A longer message is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
@@ -301,38 +306,41 @@ class TopicSettings(Settings):
 
 
 class OutlierSettings(Settings):
-    """Measurements that are too large, as echoes of echoes are."""
+    """Simulated measurements that are too large, like the echoes of echoes."""
 
     share: Annotated[float, Field(gt=0, le=1)]
     """The share of the measurements."""
     excess: Positive
-    """The most that one is too large: a uniform draw from 0 to this is added."""
+    """The largest error of such a measurement: a uniform draw from 0 to this is added."""
 
 
 class LocalisationSettings(Settings):
-    """A simulated sensor that measures the mesh's target, from the mesh's seed: its distance, with loss
-    `bearing` its angle, with `range-difference` how much further it is from here than from the reference.
+    """A simulated sensor that measures the mesh's target, drawn from the mesh's seed.
+
+    It measures its distance to the target; with the loss `bearing`, the angle; with `range-difference`, its
+    distance minus that of the reference.
     """
 
     kind: Literal["localisation"]
     """The simulated sensor."""
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
-    """The position of the sensor. Not given: sensors stand evenly on a circle of radius 1.5 around 0."""
+    """The position of the sensor. Not given: the sensors are placed evenly on a circle of radius 1.5 around
+    0."""
     noise: float | None = Field(None, ge=0)
     """The standard deviation of a normal error; angles are in radians. Not given: the error is uniform from
     0 to 0.001."""
     outliers: OutlierSettings | None = None
     """Measurements that are too large. Not given: none."""
     dropouts: float = Field(0.0, ge=0, lt=1)
-    """The share of records that are lost: with slots by time they do not come; by count an unreadable one
-    holds the place, so that the sensors stay in step."""
+    """The share of records that are lost. With slots by time they do not come. With slots by count an
+    unreadable record comes in place of each, so that the sensors stay in step."""
     reach: Positive | None = None
-    """The largest distance that it measures. A record of a target further away holds no measurement. Not
-    given: no limit."""
+    """The largest distance that the sensor measures. A record of a target farther away contains no
+    measurement. Not given: no limit."""
     first: Count = 1
-    """The first round of which the sensor has records; all earlier ones are lost."""
+    """The first round for which the sensor has records. Records of earlier rounds are lost."""
     last: Count | None = None
-    """The last round of which the sensor has records. Not given: it has no end."""
+    """The last round for which the sensor has records. Not given: no last round."""
     truth: bool = False
     """Records also hold the target's position, for the owner's metrics only."""
     max_record_bytes: RecordBytes = None
@@ -381,19 +389,20 @@ SourceSettings = Annotated[
 
 
 class LatePolicySettings(Choice):
-    """The policy of a node on a broker that has fallen behind, for waiting records with slots by count."""
+    """What a node on a broker does with waiting records if it has fallen behind, with slots by count."""
 
     words: ClassVar[tuple[str, ...]] = ("queue",)
 
     queue: bool = False
-    """It learns from all of them, in their order."""
+    """The node learns from all waiting records, in their order."""
     drop_oldest: Count | None = Field(None, alias="drop-oldest")
-    """If more than that many wait, it passes over the oldest."""
+    """If more records than this wait, the node skips the oldest."""
     sample: Count | None = None
-    """If at least twice as many wait, it learns from one slot of every few, evenly, until fewer do."""
+    """If at least twice as many records as this wait, the node learns from one of every few slots, at even
+    distances, until fewer wait."""
 
     def policy(self, size: int) -> LatePolicy | None:
-        """Return what it does with slots of `size` records; None: all are used."""
+        """Return the policy for slots of `size` records; None if all records are used."""
         if self.drop_oldest is not None:
             return LatePolicy("drop-oldest", self.drop_oldest, size)
         return None if self.sample is None else LatePolicy("sample", self.sample, size)
@@ -405,23 +414,25 @@ _LONGEST_OUTPUT = LONGEST_TOPIC - len(score_letters(""))
 class ScoreSettings(Settings):
     """A topic on the party's own broker whose messages `mirrormesh score` scores with the node's decisions.
 
-    Messages are read as the node reads its source. The topics must be there: nothing creates them.
+    Messages are read in the way in which the node reads its source. The topics must exist, as nothing creates
+    them.
     """
 
     input: TopicName
     """The topic of the messages to score."""
     output: TopicName
-    """The topic of the scores. Messages that cannot be read go to the topic of that name with `.deadletter`
-    behind it."""
+    """The topic of the scores. Messages that cannot be read go to the topic of this name with `.deadletter`
+    appended."""
     vector: Literal["newest", "average"] = "newest"
     """The newest decision, or the average over the rounds."""
     threshold: float | None = None
-    """The least probability (logistic) or score (hinge) of a positive. Not given: scores name no class."""
+    """The least probability (logistic) or score (hinge) for which the class is positive. Not given: scores
+    have no class."""
     latest: bool = False
-    """A new group begins with what comes from then on. Not given: with the oldest message."""
+    """A new group begins with the messages that come after its start. Not given: with the oldest message."""
     transactions: bool = True
-    """Each message is scored once for a reader of committed records. If this is false, scores are there
-    sooner, and some come twice after a kill."""
+    """Whether scores are written in transactions, so that a reader of committed records sees one score for
+    each message. If this is false, scores come sooner, and some come twice after a kill."""
     private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
     """The port that serves the metrics of scores. Not given: they are not served."""
 
@@ -435,24 +446,26 @@ class ScoreSettings(Settings):
 
 
 class NodeSettings(Settings):
-    """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
+    """One party's own part. No other party sees it. It may be the path of a YAML file that holds it."""
 
     source: SourceSettings | None = None
-    """The source of its records. Not given: the node cannot be run here."""
+    """The source of the node's records. Not given: the node cannot be run here."""
     brokers: BrokersSettings | None = None
     """The node's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
-    """The port that serves its private metrics. Not given: they are not served."""
+    """The port that serves the node's private metrics. Not given: they are not served."""
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
-    """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
-    systemd's watchdog is not fed; at least ten heartbeats."""
+    """Seconds for which the process's loops may make no progress before `/livez` at its private endpoint
+    fails and systemd's watchdog is no longer fed. At least ten heartbeats."""
     late_policy: LatePolicySettings = LatePolicySettings.model_validate("queue")
     """The policy for records that wait, because the node was away or because they come faster than rounds. It
     applies on a broker, with slots by count, and depends on the number of waiting records alone."""
     durability: Literal["machine", "process"] = "machine"
-    """Each round outlives a power cut of the machine, which costs a sync of the disk each; or a kill of the
-    process alone: then a power cut costs up to `horizon` slots. It applies on a broker."""
+    """What each round survives. `machine`: a power cut of the machine, at the cost of a sync of the disk in
+    each round. `process`: a kill of the process alone; a power cut then costs up to `horizon` slots. It
+    applies on a broker."""
     predictions: bool = False
     """Write a prediction for each record to the party's own broker."""
     score: ScoreSettings | None = None
-    """The messages that `mirrormesh score` scores with the node's decisions. Not given: its options say."""
+    """The messages that `mirrormesh score` scores with the node's decisions. Not given: the command's options
+    name them."""

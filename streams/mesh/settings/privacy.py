@@ -14,28 +14,34 @@ from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Count, Exact, Positive, Seconds, Settings, absent, refusal, tagged
 from streams.mesh.settings.keys import PublicKey
 
-# Settings of spending: the epsilon of a release or of a whole schedule, and the stream's budget.
+# Settings of spending: the epsilon of a release or of a schedule of releases, and the budget of a stream.
 
 
 class EpsilonSettings(Settings):
-    """A total epsilon of the whole stream (as a sum, stream level), split over rounds."""
+    """A total epsilon of the whole stream, split over rounds.
+
+    It is the sum of the releases' epsilons (stream level).
+    """
 
     total: Exact
     """The sum of the epsilons of all releases."""
     rounds: Count
-    """The rounds 1 to this one have a part of it; after the last a node learns no more."""
+    """The last of the rounds that have a part of the total. After it a node learns no more."""
     schedule: Literal["uniform", "growing"] = "uniform"
     """`uniform`: the same epsilon each round. `growing`: more in later rounds, for laplace on the
     gradient."""
 
 
 class BudgetSettings(Settings):
-    """A budget of the whole stream at a delta, spent by the tightest known composition."""
+    """A budget of the whole stream at a delta.
+
+    What is spent is computed by the tightest known composition.
+    """
 
     epsilon: Exact
     """The largest epsilon of the whole stream."""
     delta: float = Field(ge=1e-12, lt=1)
-    """The delta at which it holds."""
+    """The delta of this guarantee."""
 
 
 def _kind(value: Any) -> str:
@@ -45,15 +51,15 @@ def _kind(value: Any) -> str:
 Epsilon = Annotated[
     Annotated[Exact, Tag("number")] | Annotated[EpsilonSettings, Tag("mapping")], Discriminator(_kind)
 ]
-"""The epsilon of every release, or a schedule."""
+"""The epsilon of every release, or a total with a schedule."""
 Budget = Annotated[
     Annotated[Exact, Tag("number")] | Annotated[BudgetSettings, Tag("mapping")], Discriminator(_kind)
 ]
-"""A pure budget, spent by the sum, or one with a delta."""
+"""A budget of pure epsilon, spent as a sum of epsilons, or a budget with a delta."""
 
 
 def release_epsilon(epsilon: Fraction | EpsilonSettings, batch_size: int) -> Fraction:
-    """Return the largest epsilon of a release. Raises ValueError for an impossible schedule."""
+    """Return the largest epsilon of any release. Raises ValueError for an impossible schedule."""
     if not isinstance(epsilon, EpsilonSettings):
         return epsilon
     growing = growing_epsilon(epsilon, batch_size)
@@ -68,14 +74,17 @@ def growing_epsilon(epsilon: Fraction | EpsilonSettings | None, batch_size: int)
 
 
 def budget_epsilon(budget: Fraction | BudgetSettings | None) -> Fraction | None:
-    """Return the whole stream's budget of epsilon; None: no limit."""
+    """Return the epsilon of the whole stream's budget; None: no limit."""
     return budget.epsilon if isinstance(budget, BudgetSettings) else budget
 
 
 def check_spending(
     mechanism: str, epsilon: Fraction | EpsilonSettings | None, budget: Fraction | BudgetSettings | None
 ) -> None:
-    """Raise a refusal if they do not fit together; `mechanism` reads like `laplace on the gradient`."""
+    """Raise a refusal if the three do not fit together.
+
+    `mechanism` is a text like `laplace on the gradient`.
+    """
     growing = isinstance(epsilon, EpsilonSettings) and epsilon.schedule == "growing"
     if isinstance(epsilon, EpsilonSettings) and mechanism.startswith("gaussian"):
         raise refusal(
@@ -115,7 +124,7 @@ Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
 
 
 def _nothing(value: object) -> bool:
-    return value == 0  # left out of the digest, which stays as it was before this key
+    return value == 0  # left out of the digest, which stays as it was before this key existed
 
 
 class PrivacySettings(Settings):
@@ -132,23 +141,24 @@ class PrivacySettings(Settings):
     """The epsilon of one release and, at event level, of the whole stream; or a total with a schedule. When
     the schedule ends, a node acts as when its budget is spent. Not given for `none` alone."""
     delta: Delta | None = Field(None, exclude_if=absent)
-    """The delta of one release. Not given for mechanisms that are not Gaussian; those need it."""
+    """The delta of one release. The Gaussian mechanisms need it. Not given for other mechanisms."""
     calibration: Calibration | None = Field(None, exclude_if=absent)
-    """Of `gaussian` alone: the formula of its noise. `classic` is for an epsilon of at most 1. Not given:
+    """For `gaussian` alone: the formula of its noise. `classic` is for an epsilon of at most 1. Not given:
     `analytic`."""
     bands: Bands | None = Field(None, exclude_if=absent)
-    """Of `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
+    """For `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
     gradient_bound: Positive = 1.0
-    """theta: a record's gradient is clipped to this length. It also sets the noise. Needed, but not given for
-    class-sums and moments."""
+    """theta, the largest norm of a record's gradient, to which longer ones are clipped. It also sets the
+    noise. Needed, but not given for class-sums and moments."""
     norm: Norm = "l1"
-    """The norm in which gradients are clipped. By default the mechanism's own: `l1` for laplace, `l2` for the
-    others. With noise on the gradient no other norm is allowed."""
+    """The norm in which gradients are clipped. Not given: the mechanism's own, which is `l1` for laplace and
+    `l2` for the others. With noise on the gradient no other norm is allowed."""
     budget: Budget | None = None
     """The most that the whole stream may spend: a sum of epsilons, or an epsilon at a delta. Not given: no
     limit."""
     after_budget: Literal["relay", "leave"] = "relay"
-    """`relay`: a node whose budget is spent still mixes and sends, and learns no more. `leave`: it leaves."""
+    """What a node does after its budget is spent. `relay`: it still mixes and sends, and learns no more.
+    `leave`: it leaves."""
 
     @model_validator(mode="before")
     @classmethod
@@ -180,7 +190,10 @@ class PrivacySettings(Settings):
         return self
 
     def overridden(self, own: "NodeOverrides") -> "PrivacySettings":
-        """Return these settings with a node's overrides; another mechanism drops this one's own keys."""
+        """Return these settings with a node's overrides.
+
+        With another mechanism the keys of this one are left out.
+        """
         changes = {key: value for key, value in own if key in type(self).model_fields and value is not None}
         mechanisms = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
@@ -198,8 +211,8 @@ class CountSlotsSettings(Settings):
     size: Count = 1
     """h, the number of records of a slot."""
     timeout: Seconds = 10.0
-    """Seconds after which a slot that lacks records is closed empty; its records wait. `none`: never. Time in
-    which a schema registry is asked, or is away, does not count."""
+    """Seconds after which a slot without enough records is closed empty; its records wait for the next slot.
+    `none`: never. The time of a request to a schema registry, or of its outage, does not count."""
 
 
 def _moment(value: object) -> object:
@@ -225,13 +238,13 @@ class TimeSlotsSettings(Settings):
     """The time at which slot 1 begins: seconds since 1970, or ISO 8601 with a zone, like
     2026-01-31T12:00:00Z."""
     size: Count = 1
-    """h: the largest number of a period's records that are learnt from. Sums are divided by it."""
+    """h, the largest number of a period's records that are learnt from. Sums are divided by it."""
     grace: float = Field(0.2, ge=0)
-    """Seconds after a period's end until its slot closes."""
+    """Seconds from a period's end until its slot closes."""
     shift: float = Field(0.0, exclude_if=_nothing)
-    """Seconds that are added to the time of every record of a file: public, named by every guarantee, and
-    chosen from nobody's records. `up --replay` writes it. With it a late node catches up slot by slot,
-    where otherwise more than H slots behind the clock are dropped."""
+    """Seconds that are added to the time of every record of a file. The number is public, every guarantee
+    names it, and it does not depend on records. `up --replay` writes it. With it a late node catches up slot
+    by slot. Without it, slots that are more than H behind the clock are dropped."""
 
 
 SlotSettings = Annotated[
@@ -240,7 +253,7 @@ SlotSettings = Annotated[
 ]
 
 
-# What one node does otherwise than the mesh; public.
+# The settings in which one node differs from the mesh. They are public.
 
 
 class NodeOverrides(Settings):
@@ -259,18 +272,20 @@ class NodeOverrides(Settings):
     norm: Norm | None = None
     """The node's own norm. Not given: that of `privacy`."""
     loss: LossSettings | None = None
-    """The node's own loss, of the same decision: another kind of sensor. Not given: that of the mesh."""
+    """The node's own loss of the same decision, as for another kind of sensor. Not given: that of the
+    mesh."""
     key: PublicKey | None = None
-    """The public key of what the node signs, as `mirrormesh key` shows it. Not given: it signs nothing."""
+    """The public key of what the node signs, as `mirrormesh key` shows it. Not given: the node signs
+    nothing."""
 
     @property
     def overrides(self) -> set[str]:
-        """The settings that it has otherwise."""
+        """The names of the settings in which the node differs."""
         return self.model_fields_set - {"key"}
 
 
 def members(value: object) -> object:
-    """Read a list of names as nodes without overrides."""
+    """Read a list of names as a mapping from nodes to no overrides."""
     if isinstance(value, list):
         repeated = [name for k, name in enumerate(value) if name in value[:k]]
         if repeated:
