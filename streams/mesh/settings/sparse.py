@@ -1,7 +1,9 @@
 """Settings of sources of sparse records: libsvm lines, or matrices in compressed sparse rows.
 
 A matrix is read as if its rows were libsvm lines. Both kinds have the mesh's dimension. They have no schema:
-an index is a coordinate of the decision. They have no timestamps, so they need slots by count.
+an index is a coordinate of the decision.
+
+They have no timestamps, so they need slots by count.
 """
 
 from typing import Annotated, Any, Literal, Self
