@@ -31,7 +31,10 @@ _SHOWN = 50
 
 @contextmanager
 def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int], None]]:
-    """Show an audit's progress on a terminal; yields a function that takes the number of new draws."""
+    """Show an audit's progress on a terminal.
+
+    Yields a function that is called with the number of new draws.
+    """
     console, total = Console(stderr=True), 2 * (draws or affordable(mechanism)[0])
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -42,7 +45,7 @@ def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int],
 def mechanism_facts(
     mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, count: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one audit; `confidence` holds for `together` audits together."""
+    """Yield (name, fact) of one audit. Of `count` audits all hold at this confidence together."""
     mechanism = subject.mechanism
     yield "mechanism", described(mesh.node(subject.nodes[0]), None)
     if subject.round is not None:
@@ -56,7 +59,10 @@ def mechanism_facts(
 def answer_facts(
     subject: AnswerSubject, done: MechanismAudit, confidence: float, count: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of the audit of owners' answers; `confidence` as in `mechanism_facts`."""
+    """Yield (name, fact) of the audit of owners' answers.
+
+    `confidence` and `count` as in `mechanism_facts`.
+    """
     mechanism = subject.mechanism
     yield "mechanism", noise(mechanism)
     yield "owners", listed(subject.owners)
@@ -65,7 +71,7 @@ def answer_facts(
 
 
 def _found(done: MechanismAudit, of: str, confidence: float, count: int) -> Iterator[tuple[str, str]]:
-    """Yield what the draws have shown; `of`: what the epsilon is of."""
+    """Yield what the draws have shown. `of` names the delta and the records of the claimed epsilon."""
     audit = done.audit
     pairs = counted(done.pairs, "pair")
     yield (
@@ -108,7 +114,7 @@ def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterato
 
 
 def releases_json(mesh: MeshSettings, findings: Findings, read: Read) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the facts about the releases for programs."""
     undecodable = read.undecodable
     return {
         "mesh": mesh.name,
@@ -125,7 +131,7 @@ def releases_json(mesh: MeshSettings, findings: Findings, read: Read) -> dict[st
     }
 
 
-# Shows the audit of what a collaboration's parties have said.
+# Shows the audit of a collaboration's queries and responses.
 
 
 def response_facts(
@@ -149,7 +155,7 @@ def response_facts(
 
 
 def responses_json(mesh: CollaborationSettings, found: Sequence[Wrong], said: Said) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the facts about queries and responses for programs."""
     return {
         "mesh": mesh.name,
         "run": mesh.run,

@@ -1,4 +1,4 @@
-"""Puts a collaboration into words: what it would do, what it promises, what it has reached and spent."""
+"""Describes a collaboration in words: what it would do, what it promises, what it has reached and spent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,7 +25,7 @@ def headline(mesh: CollaborationSettings) -> str:
 
 
 def facts(file: CollaborationFile) -> Iterator[Fact]:
-    """Yield (name, fact) in the order in which a party asks."""
+    """Yield (name, fact) about the collaboration, in the order in which a party asks."""
     mesh, collaboration = file.mesh, file.resolved
     yield "mesh", headline(mesh)
     yield "algorithm", _algorithm(mesh)
@@ -50,12 +50,12 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
 
 
 def at_own_delta(made: QueryMechanism) -> str:
-    """Return the delta of an owner's answers, delta_l over sharing, for what is said of their epsilon."""
+    """Return the delta of an owner's answers (its delta over `sharing`), as text behind their epsilon."""
     return f" at delta = {up_to_digits(made.own_delta):.6g}" if made.own_delta else ""
 
 
 def of_own(made: QueryMechanism) -> str:
-    """Return what an owner's answers may spend in all, and why that is less than its epsilon."""
+    """Return what an owner's answers may spend in all, and why this is less than the owner's epsilon."""
     limit_text = f"{up_to_digits(made.spent(made.queries)):,.6g}"
     if made.sharing == 1:
         return limit_text
@@ -70,7 +70,7 @@ def _algorithm(mesh: CollaborationSettings) -> str:
 
 
 def noise(made: QueryMechanism) -> str:
-    """Return the noise on an owner's answers, and what it is made for."""
+    """Return the noise on an owner's answers, and the guarantee for which it is chosen."""
     delta = f", delta {made.delta!r}" if made.delta else ""
     shared = f" over {made.sharing} (sharing)" if made.sharing > 1 else ""
     return (
@@ -80,7 +80,7 @@ def noise(made: QueryMechanism) -> str:
 
 
 def _noise_of_all(file: CollaborationFile) -> str:
-    """Return the noise of the weighted sum over its longest signal, that of the clip."""
+    """Return the ratio of the weighted sum's noise to the longest signal that the clip allows."""
     collaboration = file.resolved
     total = sum(collaboration.records.values())
     variance = sum(
@@ -95,7 +95,7 @@ def _noise_of_all(file: CollaborationFile) -> str:
 
 
 def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) -> Iterator[Fact]:
-    """Yield what an owner has spent in `charged` answers, what is left, and what all runs cost."""
+    """Yield what an owner has spent in `charged` answers, what is left, and what all its runs cost."""
     mechanism = file.resolved.mechanism(owner)
     spent, limit = mechanism.spent(charged), mechanism.spent(mechanism.queries)
     delta = at_own_delta(mechanism)
@@ -110,20 +110,20 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
 
 
 def result(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Yield how well the vectors predict the held-out records; the last of them is the model."""
+    """Yield how well the vectors predict the held-out records. The last vector is the model."""
     for k, (subject, score) in enumerate(scores.items(), 1):
         model = " (the model)" if k == len(scores) else ""
         yield f"Held-out, {counted(score.records, 'record')}, {subject}{model}: {scored(score)}."
 
 
-# Shows how far a collaboration is: a line, or a table.
+# Shows the progress of a collaboration as a line or as a table.
 
 SILENT = 5.0
-"""Seconds without a heartbeat, of which one is sent a second, until a party counts as silent."""
+"""Seconds without a heartbeat after which a party counts as silent. It sends a heartbeat each second."""
 
 
 def line(mesh: CollaborationSettings, parties: Sequence[PartyStatus]) -> str:
-    """Return the state in a line."""
+    """Return the state of the collaboration in one line."""
     learner, *owners = parties
     number = min(learner.query, mesh.queries)
     parts = [f"query {number:,} of {mesh.queries:,}" if number else "nothing asked yet"]

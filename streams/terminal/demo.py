@@ -1,4 +1,4 @@
-"""The demo: how well its mesh tracks the target, and its view on a terminal or in lines."""
+"""The demo: how well its mesh tracks the target, shown live on a terminal or in lines."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,11 @@ EXAMPLE = "tracking-moving.yaml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tracked:
-    """One run: decisions (T, N, 2), errors ||x_t - target_t|| (T, N), and max over nodes of R_t/t (T,)."""
+    """The result of one run of `T` rounds and `N` nodes.
+
+    `decisions` (T, N, 2), `errors` ||x_t - target_t|| (T, N), and the largest R_t/t of all nodes in each
+    round (T,).
+    """
 
     name: str
     decisions: FloatArray
@@ -34,12 +38,12 @@ class Tracked:
 
     @property
     def last(self) -> FloatArray:
-        """The errors of the second half of the rounds, in which the mesh has long found the target."""
+        """The errors of the second half of the rounds. The mesh has found the target long before."""
         return self.errors[len(self.errors) // 2 :]
 
     @property
     def final_error(self) -> float:
-        """The mean error of all nodes over the second half."""
+        """The mean error of all nodes over the second half of the rounds."""
         return float(self.last.mean())
 
     @property
@@ -68,7 +72,7 @@ def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> T
 
 
 def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> tuple[str, str]:
-    """Return a line on what privacy cost, and one on what neighbours brought."""
+    """Return a line about the cost of privacy, and a line about the use of neighbours."""
     worse = private.final_error > open_.final_error
     price = "Privacy costs accuracy" if worse else "Privacy costs no accuracy here"
     ratio = alone.final_error / private.final_error
@@ -80,13 +84,14 @@ def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> tuple[str, str]
     return f"{price}: an error of {private.final_error:.3f}, not {open_.final_error:.3f}.", gain
 
 
-# What the demo's views show: the state of a run beside the target's way.
+# What the demo's views show: the state of a run, and the target's path.
 
 
 class DemoProgress:
-    """The state of a run, for both views. `epsilon` is the event-level one, in words.
+    """The state of a run, for both views. `epsilon` is the event-level epsilon in words.
 
-    `sensors` (N, 2): where those of the recorder's nodes stand; `target` (T, 2): where the target is.
+    `sensors` (N, 2) are the positions of the sensors of the recorder's nodes. `target` (T, 2) is the position
+    of the target in each round.
     """
 
     def __init__(self, local: LocalRun, sensors: FloatArray, target: FloatArray, epsilon: str) -> None:
@@ -97,11 +102,11 @@ class DemoProgress:
 
     @property
     def rate(self) -> float:
-        """Rounds a second so far."""
+        """Rounds per second since the start."""
         return self.recorder.common_rounds / max(time.monotonic() - self._began, 1e-9)
 
     def decisions(self, done: int) -> FloatArray:
-        """Return where the nodes believe the target to be in round `done`, shape (N, 2)."""
+        """Return each node's estimate of the target's position in round `done`, shape (N, 2)."""
         return self._observed(np.array([node.decisions[done - 1] for node in self.recorder.nodes.values()]))
 
     def errors(self, done: int) -> FloatArray:
@@ -120,20 +125,20 @@ class DemoProgress:
         return [node.regrets[done - 1] / done for node in self.recorder.nodes.values()]
 
 
-# Draws a target, the places where nodes believe it to be, and their sensors: a small map of characters.
+# Draws the target, the nodes' estimates of its position, and the sensors, as a small map of characters.
 
 WIDTH, HEIGHT = 39, 17
-"""In characters, which are about twice as high as wide."""
+"""The size of the map in characters. A character is about twice as high as wide."""
 _EDGE = 1.1
-"""The map reaches so far beyond the outermost sensor."""
+"""The map extends to this factor of the outermost sensor's distance."""
 _TRAIL = 400
-"""Rounds of the target's way that are shown."""
+"""The rounds of the target's path that are shown."""
 _COLOURS = ("blue", "yellow", "green", "magenta", "red", "bright_cyan")
 LEGEND = "◆ target  · way  ● believed  ▲ sensor"
 
 
 class Map:
-    """The plane around 0, as far as the sensors (N, 2) stand, or the target's path (T, 2) goes."""
+    """The part of the plane around 0 that contains the sensors (N, 2) and the target's path (T, 2)."""
 
     def __init__(self, sensors: FloatArray, path: FloatArray) -> None:
         self._sensors, self._path = sensors, path
@@ -158,7 +163,10 @@ class Map:
         return picture.append(LEGEND, "dim")
 
     def _cells(self, places: FloatArray) -> list[tuple[int, int]]:
-        """Return row and column of each of the places (n, 2); those outside are at the edge."""
+        """Return row and column of each of the positions (n, 2).
+
+        Positions outside the map are put at its edge.
+        """
         across = (places[:, 0] / self._reach + 1) / 2 * (WIDTH - 1)
         down = (1 - places[:, 1] / self._reach) / 2 * (HEIGHT - 1)
         columns = np.clip(np.rint(across), 0, WIDTH - 1).astype(int).tolist()
@@ -167,25 +175,25 @@ class Map:
 
 
 _PERIOD = 0.1
-_SHARE = 10  # of the time, to draw in: a tenth
+_SHARE = 10  # drawing may use a tenth of the time
 _LINES = 10
 _NODES = 40
-"""The columns that the table of the nodes takes."""
+"""The width in columns of the table of nodes."""
 _PARTS = 44
-"""The columns of the errors so far: a line of 80 has them all."""
+"""The width in columns of the table of errors. All fit into a line of 80 columns."""
 _TICKS = "▁▂▃▄▅▆▇█"
 
 
 class DemoView(Protocol):
-    """Shows a run. Call it after every round, with the number of rounds done."""
+    """Shows a run. It is called after every round with the number of rounds done."""
 
     def __call__(self, done: int) -> None:
-        """Show it if there is anything new."""
+        """Show the state if it has changed."""
 
 
 @contextmanager
 def shown(console: Console, watched: DemoProgress, title: str, *, plain: bool) -> Iterator[DemoView]:
-    """Return the view that fits the console."""
+    """Return the view that the console can show."""
     if plain or not console.is_terminal:
         yield DemoLines(console, watched)
         return
@@ -196,7 +204,7 @@ def shown(console: Console, watched: DemoProgress, title: str, *, plain: bool) -
 
 
 class DemoLines:
-    """Prints about ten lines in all."""
+    """Prints about ten lines in the whole run."""
 
     def __init__(self, console: Console, watched: DemoProgress) -> None:
         self._console, self._watched = console, watched
@@ -218,7 +226,7 @@ class DemoLines:
 class DemoPicture:
     """A map, a table of the nodes, and the error over the rounds so far.
 
-    It takes a tenth of the time at most. A terminal that is too narrow for the map shows none.
+    Drawing uses a tenth of the time at most. On a terminal that is too narrow for the map, it is left out.
     """
 
     def __init__(self, live: Live, watched: DemoProgress, title: str) -> None:
@@ -226,11 +234,11 @@ class DemoPicture:
         self._map = Map(watched.sensors, watched.target)
         self._parts = min(_PARTS, watched.rounds)
         self._sums, self._counts = np.zeros(self._parts), np.zeros(self._parts)
-        self._taken = 0  # rounds in the sums
+        self._taken = 0  # the number of rounds in the sums
         self._due = float("-inf")
 
     def __call__(self, done: int) -> None:
-        """Draw if it is time to."""
+        """Draw the state if enough time has passed since the last drawing."""
         if time.monotonic() >= self._due:
             self.draw(done)
 

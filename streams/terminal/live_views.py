@@ -1,4 +1,4 @@
-"""Shows a mesh while it runs: its picture for `watch`, and a live view or lines for `up`."""
+"""Shows a mesh while it runs: the picture of `watch`, and the live view or lines of `up`."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,12 @@ from streams.terminal.text import counted, learns_no_more, listed, speed, spent
 # Shows the state of a mesh: as a line, or as a picture in 80 columns.
 
 ROOM = 24
-"""Columns for names and the picture of edges together; further nodes are only counted."""
+"""The width in columns of the names and the picture of edges together. For more nodes edges are only
+counted."""
 NAME = 16
-"""Longest name shown whole."""
+"""The length of the longest name that is shown whole."""
 NARROW = 60
-"""Columns of a terminal below which edges and epsilon are left out, so that the rest stays whole."""
+"""On a terminal with fewer columns edges and epsilon are left out, so that the other columns stay whole."""
 HELP = (
     ("round", "the last that the node says it has stepped"),
     ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
@@ -53,16 +54,15 @@ def mesh_picture(
 ) -> RenderableType:
     """Return the state of the mesh in `height` lines of `width` columns.
 
-    `trouble`: why it may be old. `owner`: a line for the owner of nodes.
-
-    Unusual states are shown even of nodes without a line.
+    `trouble` tells why the state may be old. `owner` is a line for the owner of nodes. Unusual states of
+    nodes that have no line of their own are named in the last line.
     """
     head = [_one_line("   ".join(_facts(status)), "bold")]
     if trouble:
         head.append(_one_line(trouble, "bold red"))
     if owner:
         head.append(_one_line(owner, "bold yellow"))
-    room = max(0, height - len(head) - 3)  # without the title and two lines of headings
+    room = max(0, height - len(head) - 3)  # the title and two lines of headings need the other lines
     if room >= len(status.rows):
         return Group(_title(title), *head, nodes(status, len(status.rows), width))
     row_count = max(0, room - 1)
@@ -72,7 +72,7 @@ def mesh_picture(
 
 
 def nodes(status: MeshStatus, shown: int, width: int = 80) -> Table:
-    """Return the first nodes by row, with a picture of the edges if it fits."""
+    """Return a table of the first `shown` nodes, with a picture of the edges if it fits."""
     wide = width >= NARROW
     as_numbers = len(status.rows) + min(NAME, max(len(row.name) for row in status.rows)) <= ROOM
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
@@ -105,7 +105,7 @@ def nodes(status: MeshStatus, shown: int, width: int = 80) -> Table:
 
 
 def explained(title: str) -> RenderableType:
-    """Return an explanation of the picture's words."""
+    """Return the explanation of the words in the picture."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     for word, meaning in HELP[:-1]:
@@ -122,7 +122,7 @@ def _title(title: str) -> RenderableType:
 
 
 def _flags(rows: Sequence[NodeStatus]) -> list[str]:
-    """Return nodes in unusual states, by flag: absent ones first."""
+    """Return the nodes in unusual states, by flag. Absent nodes are first."""
     flags: dict[str, list[str]] = {}
     for row in rows:
         for flag in row.flags:
@@ -136,7 +136,7 @@ def _unused(row: NodeStatus) -> list[str]:
 
 
 def _ended(rows: Sequence[NodeStatus]) -> list[str]:
-    """Return a sentence on each node that learns no more with a rest of its budget."""
+    """Return a sentence on each node that learns no more though a part of its budget is left."""
     return [
         f"{row.name} {learns_no_more(row.learnt_until, row.unused, exactly=False)}"
         for row in rows
@@ -157,19 +157,21 @@ def _edges(row: NodeStatus, names: list[str]) -> str:
     return "".join(marks.get(name, " ") for name in names)
 
 
-# Shows a running mesh: a live picture on a terminal, lines elsewhere.
+# Shows a mesh that `up` runs: a live picture on a terminal, lines elsewhere.
 
 # Draws a mesh and its processes for a terminal: columns of fixed width, and a line for each warning.
 
 STATE, ROUND, GAP = 15, 5, 2
-"""Columns of `silent for 19 s`, of a round at least, and between two."""
+"""Widths in columns: of `silent for 19 s`, the least of a round, and of the gap between two columns."""
 BAR = 40
 
 
 class ProcessStatus(NamedTuple):
-    """One node; `round` None: not known here. `feed` is empty if it is not fed here.
+    """The state of one node's processes. `round` is None if it is unknown. `feed` is empty if no feed runs
+    here.
 
-    `warning` is the last one of its two processes, with the time of day; `restarts` counts both's.
+    `warning` is the last warning of the node or its feed, with the time of day. `restarts` counts those of
+    both.
     """
 
     name: str
@@ -182,10 +184,10 @@ class ProcessStatus(NamedTuple):
 
 
 class RunStatus(NamedTuple):
-    """The state of the mesh. `round`: the last one stepped by half of the nodes here, at `rate` per second.
+    """The state of the mesh. Half of the nodes here have stepped `round`, which grows by `rate` per second.
 
-    `slowest`: the node that is behind all others, and its round. `gone`: seconds since the broker's last
-    answer; None while it answers. `scheduler` is the state of its process, `planning` its last warning.
+    `slowest` is the name and the round of the slowest node. `gone`: seconds since the broker's last answer;
+    None while it answers. `scheduler` is the state of the scheduler's process, `planning` its last warning.
     """
 
     round: int
@@ -199,7 +201,10 @@ class RunStatus(NamedTuple):
 
 
 def run_picture(title: str, rounds: int | None, status: RunStatus, width: int) -> RenderableType:
-    """Return the state of the mesh as a picture for a terminal; only names' lengths move its columns."""
+    """Return the state of the mesh as a picture for a terminal.
+
+    Its columns depend on the lengths of names alone.
+    """
     parts: list[RenderableType] = [Text(title, "bold"), Text(head(rounds, status), "bold")]
     if rounds is not None:
         bar = Table.grid()
@@ -210,12 +215,12 @@ def run_picture(title: str, rounds: int | None, status: RunStatus, width: int) -
     parts.append(_nodes(status.rows, rounds, width))
     warnings = [("scheduler", status.planning), *((row.name, row.warning) for row in status.rows)]
     parts += [_one_line(f"{process}: {warning}", "yellow") for process, warning in warnings if warning]
-    # a line for the ^C that a terminal shows: in a full one it tears the picture
+    # a spare line for the ^C that a terminal shows: in a full terminal it would scroll the picture
     return Group(*parts, Text())
 
 
 class _Column(NamedTuple):
-    """A column of a fixed width. The last ones go first where there is no room."""
+    """A column of a fixed width. Where the terminal is too narrow the last columns are left out."""
 
     heading: str
     width: int
@@ -265,14 +270,14 @@ def _style(state: str) -> str:
     return WELL.get(state, "bold red")
 
 
-# The state of a mesh and of its processes here, as `up` shows it, and the words for it.
+# The state of a mesh and of its processes here in words, as `up` shows it.
 
 WELL = {"running": "green", "starting": "yellow", "done": "cyan", "elsewhere": "dim", "": ""}
-"""The colours of states that are no trouble."""
+"""The colours of states without trouble."""
 
 
 def head(rounds: int | None, status: RunStatus) -> str:
-    """Return the round of the median, its speed, and the slowest node if it is behind."""
+    """Return the median of the rounds, its speed, and the slowest node if it lags."""
     end = "" if rounds is None else f" of {rounds:,}"
     name, behind = status.slowest
     slowest = f"slowest: {name} at {behind:,}" if behind < status.round else ""
@@ -280,31 +285,31 @@ def head(rounds: int | None, status: RunStatus) -> str:
 
 
 def broker(status: RunStatus) -> list[str]:
-    """Return a line if the broker is gone."""
+    """Return a line if the broker does not answer."""
     return [] if status.gone is None else [f"broker gone for {status.gone:,.0f} s"]
 
 
 def scheduler(status: RunStatus) -> str:
-    """Return the state of the scheduler, and how often it began again."""
+    """Return the state of the scheduler's process, and how often it was restarted."""
     return (
         f"{status.scheduler}, {counted(status.restarts, 'restart')}" if status.restarts else status.scheduler
     )
 
 
 PERIOD = 10.0
-"""Seconds between two lines."""
+"""Seconds from one line to the next."""
 
 
 class RunView(Protocol):
-    """Shows the mesh. Call it repeatedly."""
+    """Shows the mesh. It is called repeatedly."""
 
     def __call__(self, status: RunStatus) -> None:
-        """Show it if due."""
+        """Show the state if it is time."""
 
 
 @contextmanager
 def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> Iterator[RunView]:
-    """Yield the view that fits the console; `rounds` None: unknown total."""
+    """Yield the view that the console can show. `rounds` is None if the total is unknown."""
     if plain or not console.is_terminal:
         yield RunLines(console, rounds)
         return
@@ -320,7 +325,7 @@ class RunLines:
         self._warnings: dict[str, str] = {}
 
     def __call__(self, status: RunStatus) -> None:
-        """Print a line if due."""
+        """Print a line if it is time."""
         now = time.monotonic()
         if now - self._last < PERIOD:
             return
@@ -357,7 +362,7 @@ def _states(states: list[str]) -> str:
 
 
 def summary(rounds: int, seconds: float) -> str:
-    """Return a sentence on the rounds seen."""
+    """Return a sentence on the rounds that were seen."""
     if not rounds:
         return "No round was stepped."
     return f"{counted(rounds, 'round')} in {seconds:.1f} s, {rounds / max(seconds, 1e-3):,.0f} rounds/s."

@@ -1,6 +1,6 @@
-"""Words the counts of malformed records, their faults, and the failures of own losses.
+"""Describes the numbers of malformed records, their faults, and the failures of users' own losses.
 
-For the owner of the records alone; it shows no value.
+These texts are for the owner of the records alone. They show no value of a record.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,10 @@ _SHOWN = 6
 
 
 def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
-    """Return a line on all with more than 1 % malformed, the worst first; None if there are none.
+    """Return a line on all sources with more than 1 % malformed records, the worst first; None if there are
+    none.
 
-    `counts`: by the name of the node or file.
+    `counts` is by the name of the node or file.
     """
     notable = sorted(counts, key=lambda name: -counts[name].share)
     notable = [name for name in notable if counts[name].notable]
@@ -39,7 +40,9 @@ def unread_line(counts: Mapping[str, FaultCounts]) -> str:
 
 
 def failures_line(failures: Mapping[str, Mapping[str, int]]) -> str | None:
-    """Return a line on the nodes whose own loss has failed, with the calls by kind; None: there are none."""
+    """Return a line on the nodes whose own loss has failed, with the numbers of failed calls; None without
+    one.
+    """
     names = [name for name, kinds in failures.items() if kinds]
     parts = []
     for name in names[:_SHOWN]:
@@ -58,10 +61,11 @@ def say_malformed(
     counts: Mapping[str, FaultCounts],
     failures: Mapping[str, Mapping[str, int]] = _NONE,
 ) -> bool:
-    """Print the last line, if there is one; return whether more than half of some records are malformed.
+    """Print `malformed_line` if there is one. Return whether more than half of a source's records are
+    malformed.
 
-    If so, what it says of malformed records also goes to standard error, even if the console is quiet.
-    `failures`: those of own losses, which go to standard output alone: each is a bit of a record.
+    If so, the line on malformed records also goes to standard error, even if the console is quiet. `failures`
+    are those of own losses. They go to standard output alone, because each one is a bit of a record.
     """
     line, failed = malformed_line(counts), failures_line(failures)
     mostly = any(count.mostly for count in counts.values())
@@ -73,7 +77,7 @@ def say_malformed(
 
 
 def most_often(counts: FaultCounts) -> str:
-    """Return the commonest fault, `most often amount: not a number`; counts one at least."""
+    """Return the commonest fault, as `most often amount: not a number`. `counts` must have one at least."""
     (fault, _), *rest = counts.faults.most_common()
     return f"{'most often ' if rest else ''}{fault}"
 

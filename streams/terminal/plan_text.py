@@ -21,9 +21,9 @@ Fact = tuple[str, str]
 
 
 def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
-    """Yield (name, fact) in the order in which an operator asks; `rounds` replaces the file's.
+    """Yield (name, fact) about a run, in the order in which an operator asks.
 
-    `now`: in seconds since 1970.
+    `rounds` replaces the file's. `now` is in seconds since 1970.
     """
     mesh = file.mesh
     rounds = rounds or mesh.rounds
@@ -56,7 +56,7 @@ def _members(file: MeshFile) -> Iterator[Fact]:
 
 
 def _alike(mesh: MeshSettings) -> list[list[str]]:
-    """Return the nodes in groups with equal privacy settings."""
+    """Return groups of nodes with equal privacy settings."""
     groups: dict[PrivacySettings, list[str]] = {}
     for name in mesh.nodes:
         groups.setdefault(mesh.privacy_of(name), []).append(name)
@@ -74,7 +74,7 @@ def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]
 
 
 def _against_the_signal(node: MeshNode, rounds: int | None) -> str:
-    """Return the noise's length over the longest that a slot's mean gradient can be: that of the clip."""
+    """Return the ratio of the noise's length to the longest mean gradient of a slot that the clip allows."""
     lengths = [node.noise_length(round) / node.privacy.gradient_bound for round in (1, rounds or 1)]
     first, last = (f"{length:.3g}" for length in lengths)
     ratio = first if first == last else f"{first} (in round {rounds:,} {last})"
@@ -149,11 +149,11 @@ def _durability(file: MeshFile) -> Iterator[Fact]:
         yield "durability", f"{listed(names)}: the disk is not synced each round; {cost}"
 
 
-# Describes who hears whom, how soon all have heard of all, and how fast they agree.
+# Describes which nodes read which, how soon a change has reached all nodes, and how fast they agree.
 
 REPLICAS = 3
-"""Copies of a topic in the usual cluster."""
-_NOTHING = 1e-12  # what rounding leaves of a rate of 0
+"""The number of replicas of a topic in a usual cluster."""
+_NOTHING = 1e-12  # a rate below this is 0 up to rounding
 
 
 def edges(mesh: Mesh, seen: Windows) -> Iterator[tuple[str, str]]:
@@ -181,7 +181,7 @@ def edges(mesh: Mesh, seen: Windows) -> Iterator[tuple[str, str]]:
 
 
 def _layout(mesh: Mesh) -> Iterator[tuple[str, str]]:
-    """Yield what outboxes change; nothing where each edge has a topic."""
+    """Yield the facts about outboxes. Yields nothing if each edge has a topic of its own."""
     if mesh.settings.layout == "edges":
         return
     boxes, edges = len(release_topics(mesh)), mesh.graph.sources.size
@@ -206,7 +206,7 @@ def _shape(topology: TopologySettings) -> str:
     return f"{name}, the same every round"
 
 
-# Puts a motion model into words.
+# Describes a motion model in words.
 
 NO_BOUND = (
     "none is claimed with a motion model: theorems on moving targets (Hall, Willett 2013; Shahrampour, "
@@ -216,7 +216,7 @@ NO_BOUND = (
 
 
 def motion_facts(mesh: MeshSettings) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of the mesh's motion model, if it has one."""
+    """Yield (name, fact) of the mesh's motion model; nothing if it has none."""
     settings, observed = mesh.algorithm.dynamics, mesh.algorithm.seen
     model = dynamics(mesh)
     if settings is None or observed is None or model is None:
@@ -233,11 +233,11 @@ def motion_facts(mesh: MeshSettings) -> Iterator[tuple[str, str]]:
     )
 
 
-# Says who can forge what on the mesh broker, as far as a mesh file shows it.
+# Describes which parties could forge which messages on the mesh broker, as far as a mesh file shows it.
 
 
 def user_facts(file: MeshFile) -> Iterator[tuple[str, str]]:
-    """Yield a warning if the broker knows no users, and which nodes share a user."""
+    """Yield a warning if the broker has no users, and the groups of nodes that share a user."""
     if file.names_brokers:
         broker = file.mesh_broker
         if not broker.users and broker.certificate is None:
@@ -254,10 +254,10 @@ def user_facts(file: MeshFile) -> Iterator[tuple[str, str]]:
             )
 
 
-# Says what theorems promise of a mesh's regret, and which of their assumptions it does not meet.
+# Describes what theorems promise of a mesh's regret, and which of their assumptions the mesh does not meet.
 
 ROUNDS = 1_000
-"""The rounds of a mesh without an end, for which bounds are given."""
+"""The number of rounds for which bounds are given, for a mesh without a last round."""
 
 _PRINTED = {
     "dpdo-nc": "Zhou, Li 2025, Theorem 2",
@@ -291,7 +291,7 @@ def bounds(file: MeshFile, seen: Windows, rounds: int | None) -> Iterator[tuple[
 
 
 def theory_of(file: MeshFile, seen: Windows, rounds: int | None) -> Theory:
-    """Return what is known of a mesh whose nodes are connected, after the rounds in which all learn."""
+    """Return the theory of a mesh whose nodes are connected, after the rounds in which all nodes learn."""
     mesh = file.resolved
     ends = {mesh.node(name).ledger.last_learning_round for name in file.mesh.nodes}
     last = min(rounds or ROUNDS, *(end for end in ends if end is not None), math.inf)
@@ -336,7 +336,7 @@ def _printed(theory: Theory) -> str:
 
 
 def _longest(file: MeshFile) -> float | None:
-    """Return the largest L2 norm of a record's features by the sources' settings; None: unknown."""
+    """Return the largest L2 norm of a record's features that the sources' settings allow; None: unknown."""
     longest = [_of_source(node.source) for node in file.nodes.values()]
     if len(longest) < len(file.mesh.nodes) or not longest:
         return None
@@ -353,7 +353,7 @@ def _of_source(source: Settings | None) -> float | None:
         return math.hypot(schema.norm, schema.height) if schema.intercept == "outside" else schema.norm
     if any(column.number for column in schema.features.values()):
         return None
-    # a column is in [0, 1], or one of its features is 1
+    # a column's feature is in [0, 1], or one of its features is 1
     return math.sqrt(len(schema.features) + schema.height**2)
 
 

@@ -13,7 +13,7 @@ from streams.terminal.demo import Tracked
 
 MISSING = "For the plots too: pip install 'mirrormesh[experiments]'"
 PATHS, REGRET = "paths.png", "regret.png"
-# Okabe, Ito 2008: colour-blind people can tell them apart too.
+# The colours of Okabe, Ito 2008, which colour-blind people can tell apart too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 
 
@@ -25,7 +25,7 @@ def installed() -> bool:
 def plot_paths(
     path: Path, runs: Sequence[Tracked], names: Sequence[str], sensors: FloatArray, target: FloatArray
 ) -> None:
-    """Draw where the nodes of the first run believed the target to be, and how far off all runs' were.
+    """Draw the nodes' estimates of the target's position in the first run, and the errors of all runs.
 
     `sensors` (N, 2) and `target` (T, 2) are positions. Raises OSError.
     """
@@ -77,7 +77,7 @@ def plot_regret(path: Path, runs: Sequence[Tracked]) -> None:
 
 
 def plot_forecast(path: Path, factors: FloatArray, costs: FloatArray, alone: Mapping[str, float]) -> None:
-    """Draw the expected cost, above the least, against a factor on all epsilons, and what each has alone.
+    """Draw the expected cost above the least against a factor on all epsilons, and each node's cost alone.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""Prints tables, sentences and progress bars, with the same words on a terminal and in a file."""
+"""Prints tables, sentences and progress bars. The words on a terminal and in a file are the same."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,21 +18,21 @@ from streams.mesh.file import AnyFile
 from streams.records.decoder import FileLabelCounts
 from streams.terminal.text import counted, listed, promises
 
-# Prints tables and sentences, with the same words on a terminal and in a file.
+# Prints tables and sentences. The words on a terminal and in a file are the same.
 
-# Tables that stay readable on a narrow terminal.
+# Tables that are readable on a narrow terminal.
 
 _UNBOUNDED = 10_000
 
 
 class Fitting:
-    """A table: words on the left, numbers on the right. Where its words do not fit, a list for each row."""
+    """A table with words on the left and numbers on the right. If it is too wide, each row becomes a list."""
 
     def __init__(self, headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
         self._headings, self._rows, self._title = headings, rows, title
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield whichever form fits."""
+        """Yield the table, or the lists if the table does not fit."""
         wide = self._wide()
         needed = Measurement.get(console, options.update(max_width=_UNBOUNDED), wide).minimum
         yield wide if needed <= options.max_width else self._lists()
@@ -58,17 +58,17 @@ class Fitting:
 
 
 def table(headings: Iterable[str], rows: Iterable[Sequence[str]], title: str = "") -> Fitting:
-    """Return a table that fits any terminal."""
+    """Return a table that is readable on any terminal."""
     return Fitting(tuple(headings), tuple(rows), title)
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence: wrapped on a terminal, in one line elsewhere."""
+    """Print a sentence. It is wrapped on a terminal, and one line elsewhere."""
     console.print(Text(text, style), soft_wrap=not console.is_terminal)
 
 
 def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
-    """Print facts by name: aligned on a terminal, one per line elsewhere."""
+    """Print facts by name. They are aligned on a terminal, and one a line elsewhere."""
     if not console.is_terminal:
         for name, fact in facts:
             say(console, f"{name + ':' if name else '':<12} {fact}")
@@ -80,13 +80,13 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
 
 
 def say_promises(console: Console, file: AnyFile, known: Mapping[str, Reuse]) -> None:
-    """Print the guarantees of these nodes or owners, given what is known of their data."""
+    """Print the guarantees of these nodes or owners, given what is known of the reuse of their data."""
     for sentence in promises(promises_of(file, known)):
         say(console, sentence)
 
 
 SHORT = 8
-"""Longest decision that is printed; a longer one is only in the summary's file."""
+"""The length of the longest decision that is printed. A longer one is only in the summary's file."""
 
 
 def say_summary(console: Console, summary: Summary) -> None:
@@ -141,7 +141,7 @@ def say_summary(console: Console, summary: Summary) -> None:
 
 
 def say_dropped(console: Console, summary: Summary) -> None:
-    """Print who had nothing to learn from, and how many records slots by time left out."""
+    """Print which nodes had no record to learn from, and how many records slots by time left out."""
     by_node = []
     for node in summary.nodes:
         reasons = (
@@ -162,7 +162,7 @@ def say_dropped(console: Console, summary: Summary) -> None:
 
 
 def say_labels(console: Console, counts: Mapping[str, FileLabelCounts]) -> None:
-    """Print how many labels of each node's file came, could not be read, came too late, or had no record."""
+    """Print how many labels of each node's file came, were unreadable, came too late, or had no record."""
     by_node = [
         f"{name} {of.came:,} came, {of.unreadable:,} unreadable, {of.late:,} too late, "
         f"{of.unmatched:,} without a record"
@@ -173,12 +173,12 @@ def say_labels(console: Console, counts: Mapping[str, FileLabelCounts]) -> None:
 
 
 def _digits(loss: float) -> str:
-    """Return a loss with four decimals, or three digits where it is small."""
+    """Return a loss with four decimals, or with three digits if it is small."""
     return f"{loss:.4f}" if loss >= 0.1 else f"{loss:.3g}"
 
 
 def scored(score: Score) -> str:
-    """Return how well records were predicted, in the task's measures."""
+    """Return how well records were predicted, in the measures of the task."""
     mean = "undefined" if score.loss is None else _digits(score.loss)
     if score.accuracy is None:
         rmse = "" if score.rmse is None else f", RMSE {_digits(score.rmse)}"
@@ -196,14 +196,14 @@ def scored(score: Score) -> str:
 
 
 class Rate(ProgressColumn):
-    """Rounds, or other things, a second."""
+    """A rich column with rounds, or other units, per second."""
 
     def __init__(self, things: str) -> None:
         super().__init__()
         self._things = things
 
     def render(self, task: Task) -> Text:
-        """Return the rate, once there is one."""
+        """Return the rate; empty until it is known."""
         return Text("" if task.speed is None else f"{task.speed:,.0f} {self._things}/s")
 
 
@@ -211,7 +211,10 @@ class Rate(ProgressColumn):
 def progress_bar(
     most: int | None, *, hidden: bool = False, thing: str = "round", things: str = "rounds"
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of things done; `most` None: unknown total."""
+    """Yield a function that is called with the number of things done.
+
+    `most` is None if the total is unknown.
+    """
     console = Console(stderr=True)
     columns = (TextColumn(thing), MofNCompleteColumn(), BarColumn(), Rate(things))
     visible = console.is_terminal and not hidden
@@ -226,16 +229,16 @@ def progress_bar(
 
 
 PERIOD = 10.0
-"""Seconds between two lines."""
+"""Seconds from one line to the next."""
 _REDRAWN = 0.2
 
 Tell = Callable[[int, int], None]
-"""A callback (lines in the topic, malformed lines of this feed); it redraws a few times a second."""
+"""A callback with (lines in the topic, malformed lines of this feed). It redraws a few times a second."""
 
 
 @contextmanager
 def shown(most: int | None) -> Iterator[Tell]:
-    """Yield a function that shows the progress of up to `most` lines; None: unknown total."""
+    """Yield a function that shows the progress of up to `most` lines; None: the total is unknown."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _seldom(lambda held, bad: console.print(_line(held, most, bad), soft_wrap=True), PERIOD)

@@ -1,4 +1,4 @@
-"""Puts a mesh and what its nodes spend into words, the same in every command."""
+"""Describes a mesh, and what its nodes spend, in words. All commands use these words."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,26 +24,26 @@ _SHOWN = 12
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names, only the first few if there are many."""
+    """Return the names in a list; of many names only the first few."""
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1:,} more"
 
 
 def counted(number: int, thing: str) -> str:
-    """Return 1 node, 2,000 nodes."""
+    """Return a number with its noun, as `1 node` or `2,000 nodes`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def speed(rate: float | None) -> str:
-    """Return 12 rounds/s, 0.25 rounds/s; nothing if it is not known."""
+    """Return a speed, as `12 rounds/s` or `0.25 rounds/s`; empty if it is unknown."""
     if rate is None:
         return ""
     return f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
 
 
 def verb(number: int) -> str:
-    """Return was, or were."""
+    """Return `was` or `were`."""
     return "was" if number == 1 else "were"
 
 
@@ -65,7 +65,10 @@ def _losses(mesh: MeshSettings) -> str:
 
 
 def protection(privacy: PrivacySettings, subject: str | None = None) -> str:
-    """Return the mechanism and its epsilon; `subject`: what has the noise, if no gradient or parameters."""
+    """Return the mechanism and its epsilon.
+
+    `subject` is what the noise is on, if not gradients or parameters.
+    """
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return "no privacy"
     noise = ", simulated noise" if privacy.noise == "simulated" else ""
@@ -84,7 +87,7 @@ def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
 
 
 def promises(promised: Mapping[str, Promise]) -> list[str]:
-    """Return the guarantees in sentences; nodes with equal guarantees share one."""
+    """Return the guarantees in sentences. Nodes with equal guarantees share a sentence."""
     alike: dict[tuple[object, str], list[str]] = {}
     for name, promise in promised.items():
         alike.setdefault((promise.guarantee, promise.added), []).append(name)
@@ -95,14 +98,14 @@ def promises(promised: Mapping[str, Promise]) -> list[str]:
 
 
 def left_out(file: MeshFile) -> str:
-    """Return a line that names the user's code that was not run, as nobody here has allowed it."""
+    """Return a line that names the user's code that was not run because it was not allowed here."""
     names = file.unallowed
     options = " ".join(f"--code {name}" for name in names)
     return f"Left out, as a file may not allow its own code: {listed(names)}. To run it: {options}"
 
 
 def shared(file: AnyFile) -> list[str]:
-    """Return a line on each group that may share records: the epsilon of a record in all of their data."""
+    """Return a line on each group of nodes that may share records: a record's epsilon in all their data."""
     return [
         added for added in dict.fromkeys(promise.added for promise in promises_of(file).values()) if added
     ]
@@ -123,7 +126,7 @@ _SCALES = {
 
 
 def described(node: MeshNode, rounds: int | None) -> str:
-    """Return the node's mechanism in a sentence; `rounds`: the planned number."""
+    """Return the node's mechanism in a sentence. `rounds` is the planned number of rounds."""
     privacy, mechanism = node.privacy, node.mechanism
     settings = node.mesh.settings
     clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
@@ -152,7 +155,10 @@ def _noise(node: MeshNode, mechanism: Mechanism, rounds: int | None) -> str:
 
 
 def _less_noise(mechanism: L2Sphere) -> str:
-    """Return when `laplace` is better: its L1 bound sqrt(d) theta clips nothing that theta in L2 keeps."""
+    """Return when `laplace` has less noise.
+
+    Its L1 bound sqrt(d) theta clips no gradient of an L2 norm up to theta.
+    """
     if mechanism.batch_size <= mechanism.laplace_is_better_above:
         return ""
     bound = mechanism.theta * mechanism.dimension**0.5
@@ -164,7 +170,7 @@ def _less_noise(mechanism: L2Sphere) -> str:
 
 
 def _correlated(matrix: BandMatrix) -> str:
-    """Return the use of correlation: how much noise remains when many rounds' gradients are summed."""
+    """Return the use of correlated noise: how much noise remains in the sum of many rounds' gradients."""
     if matrix.bands == 1:
         return ""
     return (
@@ -174,7 +180,7 @@ def _correlated(matrix: BandMatrix) -> str:
     )
 
 
-# Puts spending into words: epsilon, budgets and the last learning round.
+# Describes spending: epsilon, budgets and the last learning round.
 
 _THEN = {
     "relay": "it relays: it averages and passes on, and learns from no record any more",
@@ -183,7 +189,9 @@ _THEN = {
 
 
 def spending(node: MeshNode, rounds: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) about a node's spending in `rounds` rounds; nothing if nothing is protected."""
+    """Yield (name, fact) about a node's spending in `rounds` rounds; nothing if its records are not
+    protected.
+    """
     privacy, ledger = node.privacy, node.ledger
     if ledger.epsilon is not None:
         yield "epsilon", _epsilon(ledger, as_text(ledger.epsilon), rounds)
@@ -196,7 +204,7 @@ def spent(epsilon: float) -> str:
 
 
 def learns_no_more(last: int, unused: int, *, exactly: bool) -> str:
-    """Return since when a node learns no more, and how much of its budget it has not used."""
+    """Return since when a node learns no more, and how much of its budget is left."""
     if not unused:
         return f"learns no more since round {last:,}"
     rounds = f"{'' if exactly else 'at least '}{counted(unused, 'round')}"
@@ -204,7 +212,7 @@ def learns_no_more(last: int, unused: int, *, exactly: bool) -> str:
 
 
 def at_delta(delta: float) -> str:
-    """Return ` at delta = 1e-06`; nothing for a pure guarantee."""
+    """Return ` at delta = 1e-06`; empty for a pure guarantee."""
     return f" at delta = {delta!r}" if delta else ""
 
 
@@ -291,7 +299,7 @@ def _left(account: "PrivacyAccount") -> str:
 
 
 def _no_more(account: "PrivacyAccount", last: int) -> str:
-    if account.stepped < last:  # spent before this journal
+    if account.stepped < last:  # the charges before this journal
         return "learns no more"
     return learns_no_more(last, account.rounds_unused or 0, exactly=account.source == "journal")
 
