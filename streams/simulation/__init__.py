@@ -1,1 +1,4 @@
-"""A mesh in virtual time under a seeded adversary: the real machines and shells, watched event by event."""
+"""A mesh in virtual time under a seeded adversary.
+
+It runs the product's machines and shells, and an oracle checks every event.
+"""

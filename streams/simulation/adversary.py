@@ -1,4 +1,4 @@
-"""The adversary: makes each kind of fault happen in a world, and stops all but what stays broken for ever."""
+"""The adversary. It makes each kind of fault happen in a world, and stops all faults but lasting ones."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,13 +13,13 @@ from streams.simulation.stage import Scene
 from streams.simulation.world import World
 
 RUNS = 0.15
-"""Seconds that a slow process runs before it stands still again."""
+"""Seconds for which a slow process runs between two stops."""
 LATER = 0.2
-"""Seconds until a fault is tried again that met a process while it started."""
+"""Seconds after which a fault is tried again if its process was starting."""
 
 
 def plans_late(world: World, seconds: float) -> None:
-    """Note that plans may come late for so many seconds."""
+    """Record that plans may come late for this many seconds."""
     world.excuses.late_until = max(world.excuses.late_until, world.broker.now + seconds)
 
 
@@ -30,7 +30,7 @@ class JournalFaults:
         self.world = world
 
     def clone(self, fault: InjectedFault) -> None:
-        """Start a process with a copy of a node's journal; with an amount it has an id of its own."""
+        """Start a process with a copy of a node's journal. With an amount, the copy has an id of its own."""
         world = self.world
         journal = world.nodes[fault.who].journal.copied()
         world.excuses.clones[fault.who] += 1
@@ -40,13 +40,13 @@ class JournalFaults:
         world.add(fault.who, journal).process.start()
 
     def old_journal(self, fault: InjectedFault) -> None:
-        """Put an older journal back."""
+        """Replace a journal by an older copy."""
         node = self.world.nodes[fault.who]
         node.process.end("its journal is replaced by an older one", fault.seconds)
         self._lose(node, fault.amount)
 
     def torn_journal(self, fault: InjectedFault) -> None:
-        """Let the power fail on a disk that loses the last record."""
+        """Let the power fail on a disk that loses the journal's last record."""
         node = self.world.nodes[fault.who]
         node.process.end("the power fails, and the disk has lost a record", fault.seconds)
         self._lose(node, 1)
@@ -56,14 +56,14 @@ class JournalFaults:
         self.world.excuses.rolled_back.add(node.name)
 
     def power_failure(self, fault: InjectedFault) -> None:
-        """Let the power fail under all nodes of a process."""
+        """Let the power fail for all nodes of a process."""
         process = self.world.nodes[fault.who].process
         for node in process.nodes:
             node.journal.fail_power()
         process.end("the power fails", fault.seconds)
 
     def damaged_journal(self, fault: InjectedFault) -> None:
-        """Damage the file of a journal."""
+        """Damage a journal's file."""
         node = self.world.nodes[fault.who]
         node.process.end("its journal is damaged", fault.seconds)
         behind = node.journal.spoil()
@@ -83,7 +83,7 @@ class JournalFaults:
         self.world.excuses.rolled_back.add(fault.who)
 
     def full_disk(self, fault: InjectedFault) -> None:
-        """Let a disk be full for a while."""
+        """Let a disk be full for some time."""
         journal = self.world.nodes[fault.who].journal
         journal.full = True
 
@@ -94,7 +94,7 @@ class JournalFaults:
 
 
 class SchedulerFaults:
-    """The faults of the schedulers of one world, and of their clocks."""
+    """The faults of the schedulers of one world, and of the schedulers' clocks."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -108,14 +108,17 @@ class SchedulerFaults:
             scheduler.crash_in(1, fault.seconds)
 
     def scheduler_pause(self, fault: InjectedFault) -> None:
-        """Let a scheduler stand still."""
+        """Stop a scheduler's process for some time."""
         scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
         scheduler.pause()
         plans_late(self.world, fault.seconds)
         self.world.broker.after(fault.seconds, scheduler.resume)
 
     def second_scheduler(self, fault: InjectedFault) -> None:
-        """Let one work beside the first; half of the time plans come late, and both plan on unread ones."""
+        """Let a second scheduler work beside the first.
+
+        In half of the cases plans come late, and each scheduler plans before it has read the other's plans.
+        """
         if fault.at % 2:
             topology = self.world.scene.parts.topics.topology
             plans_late(self.world, fault.seconds + fault.at % 8 / 10)
@@ -128,7 +131,7 @@ class SchedulerFaults:
         self.passing(self.world.add_scheduler(), fault.seconds)
 
     def passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
-        """Let a further scheduler work for a while."""
+        """Let a further scheduler work for some time."""
         scheduler.start()
 
         def end() -> None:
@@ -156,14 +159,14 @@ class SchedulerFaults:
         self.world.broker.after(fault.seconds, partial(setattr, scheduler, "current", None))
 
     def _wrong_clock(self, scheduler: SimulatedScheduler, fault: InjectedFault, period: float) -> None:
-        """Put a clock that slots follow ahead, or back, by up to four times as many slots as H."""
+        """Move a clock that slots follow forwards or backwards, by up to four times the time of H slots."""
         ahead = 1 if fault.amount % 3 else -1
         scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
         self.world.broker.after(fault.seconds, partial(setattr, scheduler, "wrong", 0.0))
 
 
 class Adversary:
-    """The faults of one world. `broken`: nodes that stay broken for ever."""
+    """The faults of one world. `broken`: nodes that remain broken to the end of the history."""
 
     def __init__(self, scene: Scene) -> None:
         self.world = World(scene, self.strike)
@@ -210,12 +213,12 @@ class Adversary:
         if self.calmed or fault.kind is FaultKind.DISORDER:
             return
         if fault.kind in {FaultKind.STRANGER, FaultKind.REPLAY} and not self.world.scene.parts.planner.signs:
-            return  # without signatures anybody may speak for anybody
+            return  # without signatures anybody may send messages in another's name
         if fault.kind in ON_DISKS and not self.world.scene.setting.on_disks:
             return
         node = self.world.nodes.get(fault.who)
         if node is None:
-            return  # a newer mesh file has it, which is not there yet
+            return  # the node is in a newer mesh file, which is not used yet
         if node.process.starting:
             self._after(LATER, partial(self.strike, fault))
             return
@@ -228,7 +231,7 @@ class Adversary:
             self._struck[fault.kind](fault)
 
     def calm(self) -> None:
-        """Stop every fault, start every process, but for what is broken for ever."""
+        """Stop every fault and start every process, except for nodes that remain broken."""
         world = self.world
         self.calmed = True
         world.history.note("adversary", "stops", f"but {', '.join(sorted(self.broken)) or 'nothing'}")
@@ -294,7 +297,7 @@ class Adversary:
         self.world.nodes[fault.who].process.stop(fault.seconds)
 
     def _slow(self, fault: InjectedFault) -> None:
-        """Let a node stand still for most of each of `amount` periods."""
+        """Stop a node for most of each of `amount` periods."""
         node = self.world.nodes[fault.who]
         if self.calmed or node.halted:
             return
@@ -341,10 +344,11 @@ class Adversary:
         self._forget(topology, max(0, min(fault.amount, len(records) - 1 - self._kept_to())))
 
     def _kept_to(self) -> int:
-        """Return the offset up to which plans are never lost: that of the first ones, and of clocks ahead.
+        """Return the offset up to which plans are never lost.
 
-        Without any plan the mesh waits for all nodes. Were one lost by which a clock ahead skips rounds, its
-        members would wait for their round, and hold all others back until that clock is right.
+        The first plans are kept, because without any plan the mesh waits for all nodes. A plan by which a
+        wrong clock skips rounds is kept too: if it were lost, its members would wait for their round, and
+        delay all others until the time of that round.
         """
         stored = self.world.broker.logs[self.world.scene.parts.topics.topology].records
         offset: int | None = None
@@ -365,7 +369,10 @@ class Adversary:
     # ------------------------------------------------------------------------- owners, and mesh files
 
     def _leaves(self, fault: InjectedFault) -> None:
-        """Let an owner ask to leave some rounds from now; a third take it back later, a third come back."""
+        """Let an owner ask to leave some rounds from now.
+
+        A third of the owners withdraw the wish later. A third come back after they have left.
+        """
         world, name = self.world, fault.who
         leave_from = world.watch.oracle.stepped.get(name, 0) + 1 + fault.amount
         self._ask(name, leave_from)
@@ -396,7 +403,10 @@ class Adversary:
                 node.tell()
 
     def _new_file(self, fault: InjectedFault) -> None:
-        """Bring a newer mesh file: a scheduler has it at once, then node after node, but for some of them."""
+        """Introduce a newer mesh file.
+
+        A scheduler uses it at once, then one node after another, but not all.
+        """
         world = self.world
         _, parts = world.scene.files[max(world.scene.files)]
         before = list(world.processes)
@@ -409,7 +419,9 @@ class Adversary:
                 self._after(fault.seconds * place, partial(self._restart, node, parts))
 
     def _old_file(self, fault: InjectedFault) -> None:
-        """Start a node, or (`amount` 0) a further scheduler, with the older file, once a newer is there."""
+        """Start a node, or for `amount` 0 a further scheduler, with the older mesh file when a newer one is
+        in use.
+        """
         world, node = self.world, self.world.nodes[fault.who]
         oldest, newest = min(world.scene.files), max(world.scene.files)
         _, parts = world.scene.files[oldest]

@@ -10,18 +10,18 @@ from streams.bus.memory import Action, Faults, Log, MemoryBroker, MemoryBus, Mem
 from streams.runtime.actions import VirtualScheduler
 from streams.runtime.process import ProcessExit
 
-# The way between one process and the broker, which can be cut in one direction or both.
+# The link between one process and the broker. It can be cut in one direction or in both.
 
 
 class LinkQueue(Protocol):
-    """Holds what waits for the link."""
+    """A queue of messages that wait for the link."""
 
     def pass_on(self) -> None:
-        """Let pass what the link carries again."""
+        """Pass on what the link can carry again."""
 
 
 class Link:
-    """A process's link to the broker. `deaf`: it reads nothing. `mute`: what it sends waits."""
+    """A process's link to the broker. `deaf`: the process receives nothing. `mute`: what it sends waits."""
 
     def __init__(self) -> None:
         self.deaf = self.mute = False
@@ -29,45 +29,48 @@ class Link:
 
     @property
     def whole(self) -> bool:
-        """Whether it carries both directions."""
+        """Whether the link carries messages in both directions."""
         return not (self.deaf or self.mute)
 
     def check(self) -> None:
-        """Raise Unreachable unless it carries both directions."""
+        """Raise Unreachable unless the link carries messages in both directions."""
         if not self.whole:
             raise Unreachable("the broker does not answer")
 
     def cut(self, *, deaf: bool = False, mute: bool = False) -> None:
-        """Cut these directions."""
+        """Cut the given directions."""
         self.deaf |= deaf
         self.mute |= mute
 
     def heal(self, *, deaf: bool = False, mute: bool = False) -> None:
-        """Mend these directions, and let pass what has waited."""
+        """Restore the given directions, and pass on the messages that have waited."""
         self.deaf &= not deaf
         self.mute &= not mute
         if self.bus is not None:
             self.bus.pass_on()
 
 
-# A broker in memory that delays, repeats and forgets.
+# A broker in memory that delays, repeats and loses records.
 
 BEYOND = 1 << 40
-"""An offset that no log reaches: a reader there learns that its records are gone."""
+"""An offset beyond the end of any log. A reader that is put there finds out that its records are lost."""
 
 
 class Observer(Protocol):
     """Watches a broker."""
 
     def happens(self) -> None:
-        """Announce the next event; faults begin here."""
+        """Handle the next event, before it happens. Faults begin here."""
 
     def appended(self, topic: str, value: bytes) -> None:
         """Handle a new record."""
 
 
 class FaultyBroker(MemoryBroker):
-    """A broker whose faults change while it runs. `survives` says of a dead process's send if it arrives."""
+    """A broker whose faults change while it runs.
+
+    `survives` decides whether a message that a process was sending when it died reaches the log.
+    """
 
     def __init__(
         self, topics: Iterable[str], faults: Faults | None, observer: Observer, survives: Callable[[], bool]
@@ -79,7 +82,7 @@ class FaultyBroker(MemoryBroker):
         self._observer = observer
 
     def deliver(self) -> bool:
-        """Do the next event. Return false if there is none."""
+        """Do the next event. Return False if there is none."""
         self._observer.happens()
         return super().deliver()
 
@@ -89,22 +92,22 @@ class FaultyBroker(MemoryBroker):
         self._observer.appended(log.topic, value)
 
     def at(self, time: float, action: Action) -> None:
-        """Do `action` at that virtual time."""
+        """Do `action` at this virtual time."""
         self._timers_set += 1
         heapq.heappush(self._timers, (time, self._timers_set, action))
 
     def write(self, topic: str, value: bytes) -> None:
-        """Append a forger's record, of any size."""
+        """Append a record that a forger has written. It may have any size."""
         self.append(self.logs[topic], value, b"")
 
     def calm(self) -> None:
-        """Deliver everything once, without delay and in order."""
+        """Deliver every record once, without delay and in order, from now on."""
         self.latency, self._chance = {}, None
 
     def forget(self, topic: str, count: int) -> int:
-        """Lose the last records of a topic, although acknowledged; return how many.
+        """Lose the last records of a topic, although they were acknowledged. Return how many were lost.
 
-        A reader beyond the new end learns it, as a client does from the log's epochs.
+        A reader beyond the new end finds out, as a client does from the log's epochs.
         """
         log = self.logs[topic]
         count = min(count, len(log.records))
@@ -117,7 +120,7 @@ class FaultyBroker(MemoryBroker):
         return count
 
     def resume(self, reader: MemoryReader, topics: Iterable[str]) -> None:
-        """Schedule again what a deaf reader has missed."""
+        """Schedule the deliveries that a deaf reader has missed."""
         for topic in topics:
             log, position = self.logs[topic], reader.positions[topic]
             lag = log.span[1] - position
@@ -133,28 +136,31 @@ _Send = tuple[Log, bytes, Action | None, bytes]
 
 
 class Killed(ProcessExit):
-    """A planted fault: the process dies here."""
+    """A planted fault: the process dies at this point."""
 
     exit_code = 137
 
 
 class PlannedCrash:
-    """The death of a process before one of its next effects; another starts `restart_after` seconds later."""
+    """The planned death of a process before one of its next effects.
+
+    The next process starts `restart_after` seconds later.
+    """
 
     def __init__(self) -> None:
         self.restart_after = 0.0
         self._left: int | None = None
 
     def plan(self, effects: int, restart_after: float) -> None:
-        """Let the process die before that effect from now (1: the next)."""
+        """Let the process die before one of its next effects: before the next for `effects` 1."""
         self._left, self.restart_after = effects, restart_after
 
     def forget(self) -> None:
-        """Plan none: another process starts."""
+        """Plan no death. Called when another process starts."""
         self._left = None
 
     def effect(self, _: object = None) -> None:
-        """Count an effect that is to be carried out. Raises Killed where the process dies."""
+        """Count an effect before it is carried out. Raises Killed if the process dies at it."""
         if self._left is not None:
             self._left -= 1
             if self._left <= 0:
@@ -163,14 +169,17 @@ class PlannedCrash:
 
 
 class Appends:
-    """A process's appends under way in another thread. Of those of one that dies some reach the disk."""
+    """The appends that another thread of a process is making.
+
+    If the process dies, some of them reach the disk.
+    """
 
     def __init__(self, broker: FaultyBroker) -> None:
         self._broker = broker
         self._under_way: list[Action] = []
 
     def begin(self, seconds: float, append: Action) -> None:
-        """Do `append` after that much virtual time, if the process lives."""
+        """Do `append` after this much virtual time, if the process is still alive."""
         self._under_way.append(append)
 
         def finish() -> None:
@@ -181,7 +190,7 @@ class Appends:
         self._broker.after(seconds, finish)
 
     def die(self, noted: Action = lambda: None) -> None:
-        """Do some of those under way, and forget the others; call `noted` for each."""
+        """Do some of the appends that are being made, and drop the others. Calls `noted` for each."""
         appends, self._under_way = self._under_way, []
         for append in appends:
             noted()
@@ -190,9 +199,10 @@ class Appends:
 
 
 class FaultyBus(MemoryBus):
-    """One process's access to a faulty broker; sends to one topic keep their order, whatever delays them.
+    """One process's access to a faulty broker. Messages to one topic stay in order, with any delays.
 
-    `looks`: when the ends of some topics were last looked up. `observer` takes what is sent.
+    `looks`: when the ends of a set of topics were last read. `observer` is called with every message that is
+    sent.
     """
 
     def __init__(self, broker: FaultyBroker, link: Link) -> None:
@@ -208,13 +218,16 @@ class FaultyBus(MemoryBus):
 
     @property
     def closed(self) -> bool:
-        """Whether its process has ended."""
+        """Whether the process has ended."""
         return self._closed
 
     def send(
         self, topic: str, value: bytes, acknowledged: Action | None = None, key: bytes | None = None
     ) -> None:
-        """Append `value` after the topic's latency, once the link carries it. Raises as MemoryBus."""
+        """Append `value` after the topic's latency, as soon as the link carries it.
+
+        Raises as MemoryBus does.
+        """
         broker, log = self._faulty, self._log(topic)
         if len(value) > broker.largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {broker.largest} are allowed")
@@ -223,7 +236,7 @@ class FaultyBus(MemoryBus):
         self.waiting += 1
         message = log, value, acknowledged, key or b""
         due = max(broker.now + broker.latency.get(topic, 0.0), self._due.get(topic, 0.0))
-        # what is due just now may be on its way yet: nothing overtakes it
+        # a message that is due now may still be in flight: no later one may overtake it
         if due <= broker.now and all(flying[0] is not log for flying in self._flying.values()):
             self._arrive(message)
             return
@@ -239,7 +252,7 @@ class FaultyBus(MemoryBus):
         return super().span(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return the end of each log, and note when it was. Raises as `span`."""
+        """Return the end of each log, and note the time of the look-up. Raises as `span` does."""
         ends = {topic: self.end(topic) for topic in topics}
         self.looks[tuple(topics)] = self._faulty.now
         return ends
@@ -252,13 +265,13 @@ class FaultyBus(MemoryBus):
         *,
         lossy: Collection[str] = (),
     ) -> MemoryReader:
-        """Hand on these topics' records while the link carries them."""
+        """Pass on the records of these topics while the link carries them."""
         reader = super().subscribe(offsets, record, failed, lossy=lossy)
         self._faulty.links[reader] = self._link
         return reader
 
     def pass_on(self) -> None:
-        """Let pass what has waited for the link."""
+        """Pass on the messages that have waited for the link."""
         if not self._link.mute:
             messages, self._held = self._held, []
             for message in messages:
@@ -269,7 +282,7 @@ class FaultyBus(MemoryBus):
                     self._faulty.resume(reader, reader.positions)
 
     def close(self) -> None:
-        """End like a killed process: of the sends under way the first ones may have arrived."""
+        """End like a killed process. Of the messages in flight the first ones may have arrived."""
         super().close()
         for reader in self._readers:
             self._faulty.links.pop(reader, None)
@@ -291,7 +304,7 @@ class FaultyBus(MemoryBus):
 
 
 class PausedScheduler(VirtualScheduler):
-    """Turns of a process that may stand still (`paused`); what is due meanwhile is done once it goes on."""
+    """The turns of a process that can be paused. What is due in the pause is done after it."""
 
     def __init__(self, broker: FaultyBroker) -> None:
         super().__init__(broker)
@@ -299,26 +312,26 @@ class PausedScheduler(VirtualScheduler):
         self._waiting: list[Action] = []
 
     def pause(self) -> None:
-        """Do nothing from now on."""
+        """Do nothing until `resume`."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on."""
+        """Do what was due in the pause, and continue."""
         self.paused = False
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             self.do(action)
 
     def put(self, action: Action) -> None:
-        """Do `action` among the due deliveries."""
+        """Do `action` in turn with the deliveries that are due."""
         super().put(lambda: self.do(action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` after that much virtual time."""
+        """Do `action` after this much virtual time."""
         super().after(seconds, lambda: self.do(action))
 
     def do(self, action: Action) -> None:
-        """Do `action` now, as a delivery is a turn; or once the process goes on."""
+        """Do `action` now, as one turn; if the process is paused, after the pause."""
         if self.paused:
             self._waiting.append(action)
         else:

@@ -1,8 +1,9 @@
-"""Simulated histories of a collaboration: its roles on the product's runner, in virtual time, under faults.
+"""Simulated histories of a collaboration. Its roles run on the product's runner, in virtual time, under
+faults.
 
-Each process runs what it runs on a broker. Half of the histories append as a host does, with the append under
-way while records arrive, so that a process may die between an append and what follows it, and an append may
-fail late.
+Each process runs the code that it runs on a broker. Half of the histories append as a host does: records
+arrive while an append is being made. So a process may die between an append and what follows it, and an
+append may fail late.
 """
 
 from collections.abc import Callable
@@ -46,11 +47,11 @@ from topology.keyed import generator
 
 QUERIES = (4, 9)
 EVENTS = 8
-"""About the events of one owner's part in a query, without faults."""
+"""The approximate number of events of one owner's part in a query, without faults."""
 RETRY = 0.5
-"""Seconds after which a process starts again that could not go on."""
+"""Seconds after which a process that could not continue starts again."""
 PATIENCE = 120.0
-"""Seconds in which all must be over once the faults have stopped."""
+"""Seconds after the end of the faults in which the collaboration must come to its end."""
 
 
 class PartyKind(StrEnum):
@@ -72,12 +73,12 @@ PartyFault = ScheduledFault[PartyKind]
 
 @dataclass(frozen=True, slots=True)
 class PartySetting:
-    """The sizes and times, in seconds, of one history.
+    """The sizes and the times in seconds of one history.
 
-    `timeout`: until an owner is left out (None: never). `pass_time`: the longest pass over a set.
-    `append_time`: the longest append in another thread (0: appends are done in the turn). `duplicate`: the
-    share of deliveries that an older record follows (None: all come once, in order). `fresh`: noise differs
-    at each draw.
+    `timeout`: the time after which an owner is left out (None: never). `pass_time`: the longest pass over a
+    set. `append_time`: the longest append in another thread (0: appends are done in the turn). `duplicate`:
+    the share of deliveries that are followed by an older record (None: all records come once, in order).
+    `fresh`: noise differs in each draw.
     """
 
     seed: int
@@ -91,7 +92,7 @@ class PartySetting:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCollaboration(Collaboration):
-    """A collaboration whose noise differs at each draw, so that an answer that is drawn twice shows."""
+    """A collaboration whose noise differs in each draw, so that a check sees if an answer is drawn twice."""
 
     seed: int = 0
 
@@ -102,7 +103,7 @@ class SimulatedCollaboration(Collaboration):
 
 @dataclass(frozen=True, slots=True)
 class PartyScene:
-    """One history before it begins."""
+    """What one history begins with."""
 
     setting: PartySetting
     file: CollaborationFile
@@ -121,7 +122,7 @@ class CollaborationStage:
 
     @property
     def reachable(self) -> tuple[Reached, ...]:
-        """What many histories must reach, beside the kinds of faults: nothing."""
+        """What a set of many histories must reach besides the kinds of faults: nothing."""
         return ()
 
     @property
@@ -130,7 +131,7 @@ class CollaborationStage:
         return (self._file.mesh.learner, *sorted(self._file.mesh.owners))
 
     def scene(self, seed: int, keep: tuple[int, ...] | None = None) -> PartyScene:
-        """Return the scene of a seed; of its faults only those in the places `keep`, if given."""
+        """Return the scene of a seed. Of its faults it has only those at the indices `keep`, if given."""
         random = generator("collaboration", seed)
         setting = PartySetting(
             seed,
@@ -160,7 +161,10 @@ class CollaborationStage:
         return file, fixed_sets(file, sorted(file.mesh.owners))
 
     def _drawn(self, random: np.random.Generator, events: int) -> tuple[PartyFault, ...]:
-        """Return some faults of some kinds, by time: some kinds hide others (Groce et al. 2012)."""
+        """Return faults of some kinds, by time.
+
+        Not all kinds are drawn, as some hide others (Groce et al. 2012).
+        """
         faults = []
         for kind in PartyKind:
             share, fault_limit = (0.7, 12) if kind is PartyKind.CRASH else (0.3, 3)
@@ -173,7 +177,7 @@ class CollaborationStage:
 
 
 class SimulatedParty:
-    """The processes of the learner or an owner, one after another, on one journal."""
+    """The processes of the learner or of an owner, one after another, on one journal."""
 
     def __init__(self, name: str, play: "CollaborationPlay") -> None:
         self.name, self.link = name, Link()
@@ -185,7 +189,7 @@ class SimulatedParty:
         self._crash = PlannedCrash()
 
     def start(self) -> None:
-        """Start a process, unless one runs; again later if the broker does not answer."""
+        """Start a process unless one runs. If the broker does not answer, try again later."""
         if self._host is not None or self.starting:
             return
         broker = self._play.broker
@@ -205,15 +209,15 @@ class SimulatedParty:
             self.starting = False
 
     def crash_in(self, effects: int, restart_after: float) -> None:
-        """Let the process die before that effect from now (1: the next), and start again later."""
+        """Let the process die before one of its next effects (1: the next), and start a new one later."""
         self._crash.plan(effects, restart_after)
 
     def mend(self) -> None:
-        """Let the journal be written again, and the set be read."""
+        """Let the journal be writable and the set be readable again."""
         self.full = self.unreadable = False
 
     def kill(self, why: str, restart_after: float) -> None:
-        """End the process here and now; of its appends under way some have reached the disk."""
+        """End the process now. Of the appends that were being made some have reached the disk."""
         host, bus = self._host, self._bus
         self._host = None
         if host is None or bus is None:
@@ -238,7 +242,7 @@ class SimulatedParty:
         return ProcessWorld(bus, world.actions, world.clock, elsewhere, commits)
 
     def _ended(self, error: Ended) -> None:
-        if is_orderly(error):  # it ends once the broker has all that it has sent
+        if is_orderly(error):  # it ends when the broker has all its messages
             self._play.history.note(self.name, "done", str(error))
             self.done = True
             if self._host is not None:
@@ -249,7 +253,7 @@ class SimulatedParty:
 
 
 class CollaborationPlay:
-    """One history: the processes, the broker between them, the faults, and what is checked."""
+    """One history: the processes, the broker between them, the faults, and the checks."""
 
     def __init__(self, scene: PartyScene) -> None:
         self.scene, setting = scene, scene.setting
@@ -270,15 +274,15 @@ class CollaborationPlay:
         self._calmed = self.queries_lost = False
 
     def chance(self) -> bool:
-        """Return whether something with probability 1/2 happens."""
+        """Return True with probability 1/2."""
         return self.share() < 0.5
 
     def share(self) -> float:
-        """Return a number from 0 to 1."""
+        """Return a random number from 0 to 1."""
         return float(self._random.random())
 
     def role(self, name: str, world: ProcessWorld) -> Role:
-        """Return the role of a new process, as the product makes it."""
+        """Return the role of a new process, made by the product's code."""
         wire, file, boot = self.wire, self.scene.file, self._new_id()
         watcher = _Watcher(self, name)
         if name == file.mesh.learner:
@@ -293,7 +297,10 @@ class CollaborationPlay:
         return owner.role(start, records, _FaultyPasses(passes, self.parties[name]), world, watcher)
 
     def to_the_end(self) -> None:
-        """Run the phase with faults, then the one in which all must come to an end. Raises Violation."""
+        """Run the phase with faults, then the phase in which the collaboration must come to its end.
+
+        Raises Violation.
+        """
         setting = self.scene.setting
         calm_at = EVENTS * len(self.parties) * setting.queries
         latest = 0.0
@@ -311,13 +318,13 @@ class CollaborationPlay:
             self.broker.deliver()
 
     def finish(self) -> None:
-        """Check what can be told at the end alone. Raises Violation."""
+        """Check what can only be checked at the end. Raises Violation."""
         self.checks.finish(
             everybody=self.scene.setting.timeout is None, same_noise=not self.scene.setting.fresh
         )
 
     def close(self) -> None:
-        """Nothing to remove."""
+        """Do nothing, as there is nothing to remove."""
 
     # ----------------------------------------------------------------------------- what the broker tells
 
@@ -369,7 +376,7 @@ class CollaborationPlay:
         self.broker.after(fault.seconds, lambda: party.link.heal(deaf=deaf, mute=mute))
 
     def _calm(self) -> None:
-        """Stop every fault; start every process once more, as its operator would."""
+        """Stop every fault. Start every process once more, as its operator would."""
         self._calmed = True
         self.history.note("adversary", "stops")
         self.broker.calm()
@@ -389,7 +396,7 @@ class _FaultyPasses:
     party: SimulatedParty
 
     def read(self, asked: ReadSet, wanted: Callable[[], bool]) -> SetRead | None:
-        """Read the set. Raises OSError where it cannot be read."""
+        """Read the set. Raises OSError if it cannot be read now."""
         if self.party.unreadable:
             raise OSError("a planted fault")
         return self.passes.read(asked, wanted)
@@ -403,11 +410,11 @@ class _Disk:
 
     @property
     def records(self) -> Any:
-        """As the journal's."""
+        """Return the journal's records."""
         return self._journal.records
 
     def append(self, record: QueryRecord | ResponseRecord) -> None:
-        """Append it. Raises JournalError if the disk is full."""
+        """Append the record. Raises JournalError if the disk is full."""
         if self._play.parties[self._name].full:
             raise JournalError("no space is left on the device")
         self._journal.append(record)
@@ -416,24 +423,24 @@ class _Disk:
 
 @dataclass(frozen=True, slots=True)
 class _Watcher:
-    """Notes what an owner or the learner reports; a message that is refused is a violation."""
+    """Notes what an owner or the learner reports. A refused message is a violation."""
 
     play: CollaborationPlay
     name: str
 
     def answered(self, record: ResponseRecord) -> None:
-        """Note it."""
+        """Record that an owner has answered."""
         self.play.history.note(self.name, "answers", f"query {record.query}")
 
     def read(self, seconds: float, read: SetRead) -> None:
-        """Ignored here."""
+        """Do nothing."""
 
     def stepped(self, record: QueryRecord) -> None:
-        """Note it."""
+        """Record that the learner has stepped."""
         self.play.history.note(self.name, "steps", f"query {record.number - 1}")
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Raise Violation for what only a process that breaks the protocol can cause."""
+        """Raise Violation for a report that only a process that breaks the protocol can cause."""
         if noticed.notice in {
             CollaborationNotice.CHANGED,
             CollaborationNotice.EVIDENCE,
@@ -443,9 +450,9 @@ class _Watcher:
             raise Violation(f"{self.name} finds that {noticed.peer} breaks the protocol: {noticed.notice}")
 
     def refused(self, *refused: str | Refused) -> None:
-        """Raise Violation: nobody sends anything malformed.
+        """Raise Violation, as no process sends a malformed message.
 
-        But an owner that a broker has cheated of a query refuses all that follow.
+        There is an exception: an owner from which the broker has lost a query refuses all later ones.
         """
         if not self.play.queries_lost:
             raise Violation(f"{self.name} refuses a message: {refused[-1]}")

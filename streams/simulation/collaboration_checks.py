@@ -1,11 +1,11 @@
-"""What must hold in a simulated collaboration, by a reading of wire and journals that is not the product's.
+"""What must hold in a simulated collaboration. The checks read topics and journals with code of their own.
 
-* Nobody sees what is not durable: a query or answer on a topic is in the journal of who sent it.
-* An owner has one answer for a query, ever; it counts each once, and never more than T.
-* An answer in the learner's record is one that its owner has sent, and all owners have answered or are
-  missing.
-* theta moves by the paper's step (Wu, Farokhi, Smith, Kaafar 2020, Algorithms 1 and 2), told again here.
-* With nobody left out and the same noise, the history's end is that of a run without faults, bit for bit.
+* No process shows what is not durable: a query or answer on a topic is in the journal of its sender.
+* An owner has one answer for a query, ever. It counts each answer once, and never more than T.
+* An answer in the learner's record was sent by its owner. All owners have answered or are missing.
+* theta moves by the paper's step (Wu, Farokhi, Smith, Kaafar 2020, Algorithms 1 and 2), computed here again.
+* If nobody is left out and the noise is the same, the history's end is that of a run without faults, bit for
+  bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 
 
 class CollaborationChecks:
-    """The checks of one history. `learner`, `owners`: their journals."""
+    """The checks of one history. `learner` and `owners` are their journals."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class CollaborationChecks:
         self._file, self._learner, self._owners = file, learner, owners
         self._query = wire.topics.query
         self._responses = {wire.topics.response(name): name for name in owners}
-        self._answers: dict[tuple[str, int], bytes] = {}  # the vector that an owner has sent for a query
+        self._answers: dict[tuple[str, int], bytes] = {}  # the answer's vector, by owner and query
         self._thetas: dict[int, bytes] = {}
 
     def appended(self, topic: str, value: bytes) -> None:
@@ -63,7 +63,7 @@ class CollaborationChecks:
             self._check_step(record)
 
     def finish(self, *, everybody: bool, same_noise: bool) -> None:
-        """Check the end; `everybody`: nobody is ever left out. Raises Violation."""
+        """Check the end of the history. `everybody`: no owner is ever left out. Raises Violation."""
         last, queries = self._learner[-1], self._file.mesh.queries
         if last.number != queries + 1:
             raise Violation(f"the learner ends after query {last.number - 1}: {queries} are asked")
@@ -117,7 +117,7 @@ class CollaborationChecks:
                 raise Violation(f"{quantity} after query {before.number} is not the paper's")
 
     def _moved(self, before: QueryRecord, record: QueryRecord) -> tuple[FloatArray, FloatArray]:
-        """Return theta and the average after a query, by the formulas."""
+        """Return theta and the average after a query, by the formulas of the paper."""
         mesh, k = self._file.mesh, before.number
         size = {name: mesh.owners[name].records for name in self._owners}
         total = sum(size[answer.owner] for answer in record.answers)
@@ -131,7 +131,7 @@ class CollaborationChecks:
         bounds, norm = mesh.constraint, float(np.sqrt(theta @ theta))
         if bounds is not None and bounds.l2_ball is not None:
             theta = theta * min(1.0, float(bounds.l2_ball) / norm) if norm else theta
-        else:  # the projection onto another set is not told again here
+        else:  # projections onto other sets are not computed here
             theta = record.parameters
         shift = 1 / np.sqrt(mesh.queries)
         average = (k - 1) / (shift + k) * before.average + (shift + 1) / (shift + k) * before.parameters

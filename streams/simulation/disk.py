@@ -1,15 +1,12 @@
 """A simulated disk under real SQLite files, which loses unsynced writes when its simulated power fails.
 
 SQLite accesses files by a table of functions, its VFS. This module wraps the VFS of this Python's SQLite.
-Writes to a folder of a simulation reach the file, as they would reach a kernel's cache, and are noted until
-they are synced. When the power fails, any of the noted sectors may be lost.
+Writes to a folder of a simulation reach the file, as they would reach a kernel's cache. They are also noted
+until they are synced. When the power fails, any of the noted sectors may be lost.
 
-Assumptions
------------
-* A sector of 512 bytes is written whole or not at all, and no other byte with it. SQLite assumes no more of a
-  disk than that, on its defaults.
-* Names, deletions and lengths that SQLite syncs are durable at once.
-* A killed process loses nothing that it has written: the kernel has it.
+Assumptions ----------- * A sector of 512 bytes is written whole or not at all, and no other byte with it. By
+default SQLite assumes no more of a disk. * Names, deletions and lengths that SQLite syncs are durable at
+once. * A killed process loses nothing that it has written, as the kernel has the data.
 """
 
 import _sqlite3
@@ -28,20 +25,21 @@ from streams.state.folder import JOURNAL, SIDE_FILES
 
 SECTOR = 512
 _DATABASE_FILES = ("", *SIDE_FILES)
-"""Of a database's files; the index of its log is made anew by whoever opens it first."""
+"""The suffixes of a database's files. The index of its log is left out, because whoever opens the database
+first makes it anew."""
 _FULL, _FAILED_WRITE, _FAILED_SYNC, _FAILED_TRUNCATE, _FAILED_DELETE = 13, 778, 1034, 1546, 2570
-"""Results of SQLite: the disk is full, and input or output has failed."""
+"""Result codes of SQLite: the disk is full, or an input or output operation has failed."""
 
 
 class _Written(NamedTuple):
-    """Bytes that were written at an offset; None: the file was cut there."""
+    """Bytes that were written at an offset. `data` is None if the file was cut off there."""
 
     offset: int
     data: bytes | None
 
 
 class DiskFile:
-    """One file: what is durable of it, and what was written since, in order."""
+    """One file: its durable content, and the writes since the last sync, in order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,18 +48,18 @@ class DiskFile:
         self.length = len(self.durable)
 
     def note(self, written: _Written) -> None:
-        """Note what was written to the file."""
+        """Note a write to the file."""
         end = written.offset + len(written.data or b"")
         self.length = end if written.data is None else max(self.length, end)
         self.written.append(written)
 
     def sync(self) -> None:
-        """Make all of it durable."""
+        """Make all writes durable."""
         self.durable = _applied(self.durable, self.written)
         self.written = []
 
     def lose(self, chance: np.random.Generator) -> None:
-        """Keep some sectors of what was not synced, and leave the file as it is after that."""
+        """Keep some sectors of the unsynced writes, and lose the others. The file then has this content."""
         share = float(chance.choice([0.1, 0.5, 0.9]))
         pieces = [piece for write in self.written for piece in _sectors(write)]
         self.durable = _applied(self.durable, [piece for piece in pieces if chance.random() < share])
@@ -70,9 +68,11 @@ class DiskFile:
 
 
 class SimulatedDisk:
-    """The disk of one folder. `full`: no file can grow. `operations`: how many more it does before it dies.
+    """The disk of one folder.
 
-    With `off` nothing more reaches it. Close the connections to its files before `lose`, `restore`, `spoil`.
+    `full`: no file can grow. `operations`: the number of operations until the process dies, if any. `off`: no
+    operation reaches the disk any more. Connections to its files must be closed before `lose`, `restore` and
+    `spoil`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,21 +83,21 @@ class SimulatedDisk:
         _vfs().disks[str(self.folder)] = self
 
     def remove(self) -> None:
-        """Forget the disk."""
+        """Unregister the disk."""
         _vfs().disks.pop(str(self.folder), None)
 
     def lose(self, chance: np.random.Generator) -> None:
-        """Let the power fail, which comes back at once: sectors that were not synced may be lost."""
+        """Let the power fail and come back at once. Sectors that were not synced may be lost."""
         for file in self.files.values():
             file.lose(chance)
         self._begin_again()
 
     def killed(self) -> None:
-        """Let nothing but the processes be lost."""
+        """Handle a kill of the processes. Nothing on the disk is lost."""
         self._begin_again()
 
     def image(self) -> dict[str, bytes]:
-        """Return the files' content by name, as whoever reads them now."""
+        """Return the current content of the files, by name."""
         return {path.name: path.read_bytes() for path in self._paths()}
 
     def restore(self, image: dict[str, bytes]) -> None:
@@ -111,7 +111,7 @@ class SimulatedDisk:
         self._begin_again()
 
     def spoil(self, chance: np.random.Generator) -> None:
-        """Change a byte that is there, in one of the files."""
+        """Change a byte that is not 0 in one of the files."""
         paths = [path for path in self._paths() if path.stat().st_size]
         if not paths:
             return
@@ -133,13 +133,13 @@ class SimulatedDisk:
     # ------------------------------------------------------------------------------------ what SQLite does
 
     def opened(self, path: Path) -> DiskFile:
-        """Return a file of the disk."""
+        """Return the entry of a file of this disk."""
         if path.name not in self.files:
             self.files[path.name] = DiskFile(path)
         return self.files[path.name]
 
     def works(self) -> bool:
-        """Count an operation; return whether it is done."""
+        """Count an operation. Return whether it is done."""
         if self.operations is not None and not self.off:
             self.operations -= 1
             self.off = self.operations < 0
@@ -179,7 +179,7 @@ _Sync = CFUNCTYPE(c_int, c_void_p, c_int)
 
 
 class _VfsTable(Structure):
-    """`sqlite3_vfs` up to what is wrapped; what follows is copied as it is."""
+    """The fields of `sqlite3_vfs` up to the last one that is wrapped. Later fields are copied unchanged."""
 
     _fields_ = (
         ("version", c_int),
@@ -209,7 +209,7 @@ class _FileTable(Structure):
 
 
 class _Vfs:
-    """The wrapped table of functions. `disks` by folder."""
+    """The wrapped table of functions. `disks` has the simulated disks by folder."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.disks: dict[str, SimulatedDisk] = {}
@@ -220,19 +220,19 @@ class _Vfs:
         self._table.name, self._table.next = b"mirrormesh-disk", None
         self._table.open, self._table.delete = _Open(self._open), _Delete(self._delete)
         self._files: dict[int, tuple[SimulatedDisk, DiskFile]] = {}  # by the address of SQLite's file
-        self._methods: dict[int, tuple[_FileTable, _FileTable]] = {}  # those wrapped, and the originals
+        self._methods: dict[int, tuple[_FileTable, _FileTable]] = {}  # wrapped, original
         library.sqlite3_vfs_register(byref(self._table), 0)
 
     @contextmanager
     def for_new_connections(self) -> Iterator[None]:
-        """Let what is connected meanwhile use the disks."""
+        """A context in which new connections use the simulated disks."""
         self._library.sqlite3_vfs_register(byref(self._table), 1)
         try:
             yield
         finally:
             self._library.sqlite3_vfs_register(self._default, 1)
 
-    # An exception that leaves a function which C calls is lost: none of these raises.
+    # None of these functions raises an exception: one that leaves a function which C calls is lost.
 
     def _open(self, _: int, name: int | None, file: int, flags: int, out: int | None) -> int:
         result = self._default.contents.open(cast(self._default, c_void_p), name, file, flags, out)
@@ -256,7 +256,10 @@ class _Vfs:
         return self.disks.get(str(path.parent)), path
 
     def _wrap(self, file: int) -> None:
-        """Give a file the wrapped functions: its first field is the address of their table."""
+        """Give a file the wrapped functions.
+
+        The first field of SQLite's file is the address of their table.
+        """
         table = cast(file, POINTER(c_void_p))
         address = table[0] or 0
         if address not in self._methods:
@@ -303,7 +306,7 @@ def _vfs() -> _Vfs:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """Return the SQLite that this Python's module `sqlite3` is linked to. Raises OSError, AttributeError."""
+    """Return the SQLite library that this Python's module `sqlite3` uses. Raises OSError, AttributeError."""
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
     library.sqlite3_vfs_find, library.sqlite3_vfs_register  # noqa: B018 # raises if they are not there
     return library
@@ -311,7 +314,10 @@ def _library() -> ctypes.CDLL:
 
 @cache
 def has_disks() -> bool:
-    """Return whether this Python's SQLite lets its files be wrapped: its names may be hidden."""
+    """Return whether the files of this Python's SQLite can be wrapped.
+
+    They cannot if its names are hidden.
+    """
     try:
         _library()
     except (OSError, AttributeError):

@@ -1,6 +1,6 @@
-"""What goes wrong in a history, drawn from its seed: which kinds of faults, when, to whom, how strong.
+"""The faults of a history, drawn from its seed: which kinds, when, at which process, and how strong.
 
-Swarm testing (Groce et al. 2012): a history has a few kinds of faults, not all, since some hide others.
+A history has only a few kinds of faults, as some kinds hide others (swarm testing, Groce et al. 2012).
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ K = TypeVar("K", bound=StrEnum)
 class ScheduledFault(NamedTuple, Generic[K]):
     """A fault of a kind, after `at` events, at the process `who`.
 
-    `seconds`: the virtual time that the fault lasts, or until a restart; `amount`: the fault's strength.
+    `seconds`: the virtual time that the fault lasts, or until a restart. `amount`: the strength of the fault.
     """
 
     at: int
@@ -79,7 +79,9 @@ InjectedFault = ScheduledFault[FaultKind]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """How a kind is drawn: its share of histories, most in one, seconds and amounts from and to."""
+    """How faults of a kind are drawn: the share of histories that have it, its largest number in one history,
+    and the ranges of seconds and amounts.
+    """
 
     share: float
     most: int
@@ -128,7 +130,7 @@ RANGES = {
     FaultKind.DAMAGED_JOURNAL: Range(0.3, 3, (0.0, 2.0)),
     FaultKind.STOPPED: Range(0.1, 2, (0.0, 2.0)),
 }
-"""The kinds that a mesh must survive; those that last leave the others to go on."""
+"""The kinds of faults that a mesh must survive. After a fault that lasts, the other nodes must continue."""
 
 LIES = {
     FaultKind.SECOND_VALUE,
@@ -138,16 +140,16 @@ LIES = {
     FaultKind.FALSE_ACCUSATION,
     FaultKind.FALSE_WISH,
 }
-"""What a member that lies does, on its own topics."""
+"""The faults of a member that lies, on its own topics."""
 
 ON_DISKS = {FaultKind.POWER_FAILURE, FaultKind.DAMAGED_JOURNAL}
-"""What happens only where journals are files on simulated disks."""
+"""The faults that can only happen if journals are files on simulated disks."""
 
 
 def drawn_faults(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[InjectedFault, ...]:
-    """Return the schedule of faults of a history of about that many events, by time.
+    """Return the faults of a history of about that many events, by time.
 
-    At most one node lies, and at most one is broken for ever.
+    At most one node lies, and at most one remains broken.
     """
     liar, broken = (str(name) for name in random.choice(names, 2, replace=False))
     drawn_faults = [

@@ -1,4 +1,4 @@
-"""The history of a simulated mesh: a line an event, and what of interest it has reached."""
+"""The history of a simulated mesh: one line for each event, and the events of interest that occurred."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 
 class Violation(Exception):
-    """An invariant does not hold; the text says which, of whom."""
+    """An invariant does not hold. The text names the invariant and the process."""
 
 
 class Reached(StrEnum):
-    """What must happen in some history of a search, or the search has not been where bugs are."""
+    """Events of interest.
+
+    Each must occur in some history of a search, as otherwise the search missed a place where bugs are.
+    """
 
     LATE = "late correction"
     RELAY = "relay after budget"
@@ -32,7 +35,7 @@ class Reached(StrEnum):
 
 
 class HistoryLine(NamedTuple):
-    """One event: its number, virtual time, whose it is, what it is, and the rest."""
+    """One event: its number, its virtual time, whose it is, what happened, and the details."""
 
     number: int
     time: float
@@ -42,7 +45,7 @@ class HistoryLine(NamedTuple):
 
 
 class SimulatedHistory:
-    """The events of one history, and what it has reached. `clock` tells the virtual time in seconds."""
+    """The events of one history, and the events of interest. `clock` returns the virtual time in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.lines: list[HistoryLine] = []
@@ -56,11 +59,11 @@ class SimulatedHistory:
         return self._clock()
 
     def note(self, who: str, what: str, detail: str = "") -> None:
-        """Handle an event of interest."""
+        """Record an event."""
         self.lines.append(HistoryLine(self.events, self.now, who, what, detail))
 
     def text(self) -> Iterator[str]:
-        """Yield the lines, aligned."""
+        """Yield the events as aligned lines."""
         name_width = max((len(line.who) for line in self.lines), default=0)
         event_width = max((len(line.what) for line in self.lines), default=0)
         for line in self.lines:

@@ -1,4 +1,7 @@
-"""Journals on disks that fail: full, torn, restored, copied; in memory, or the product's own on files."""
+"""Journals on disks that fail: full, torn, restored, or copied.
+
+They are in memory, or the product's files.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,17 +21,17 @@ from streams.state.journal import MemoryJournal, NodeJournal, SqliteJournal, ope
 from streams.state.rows import KEPT, Row, to_row
 
 OLDEST = 8
-"""The most records by which an older copy of a folder may be behind."""
+"""The largest number of records by which an older copy of a folder is behind."""
 MOST_OPERATIONS = 12
-"""An append, and the opening of a journal, need about as many writes and syncs of a disk."""
+"""About the number of writes and syncs of a disk that an append, or the opening of a journal, needs."""
 
 
 class DiskFull(JournalError):
-    """A planted fault: the record is not durable, and the process must end before it sends."""
+    """A planted fault: the record is not durable, and the process must end before it sends the release."""
 
 
 class SimulatedJournal(NodeJournal, Protocol):
-    """A node's journal in a simulated history. `full`: nothing more can be written.
+    """A node's journal in a simulated history. `full`: nothing can be written.
 
     `dies_in_appends`: whether an append may be done in part.
     """
@@ -37,35 +40,41 @@ class SimulatedJournal(NodeJournal, Protocol):
     dies_in_appends: bool
 
     def begin(self) -> None:
-        """Begin a process on it. Raises DiskFull, Killed, and JournalError if it is refused."""
+        """Begin a process on the journal.
+
+        Raises DiskFull, Killed, and JournalError if the journal is refused.
+        """
 
     def end(self) -> None:
-        """End the process on it, at once."""
+        """End the process on the journal at once."""
 
     def die_soon(self) -> None:
-        """Let the process die during its next append, where an append takes time."""
+        """Let the process die during its next append. Does nothing if an append needs no time."""
 
     def fail_power(self) -> None:
-        """Let the process that ends next end with the power: nothing that is durable may be lost."""
+        """Let the power fail when the next process ends. Nothing that is durable may be lost."""
 
     def holds(self, record: JournalRecord) -> bool:
-        """Return whether an append that has failed has yet made the record durable."""
+        """Return whether a failed append has made the record durable all the same."""
 
     def lose(self, count: int) -> int:
-        """Become an older copy, by up to so many records, once the process has ended; return by how many."""
+        """Become an older copy, by up to `count` records, after the process has ended. Return by how many."""
 
     def spoil(self) -> int | None:
-        """Damage it, once the process has ended; return how many records it lacks. None: it is of no use."""
+        """Damage the journal after its process has ended.
+
+        Return how many records it lacks; None: it is useless.
+        """
 
     def copied(self) -> Self:
         """Return a copy of the folder."""
 
     def remove(self) -> None:
-        """Remove it: the history is over."""
+        """Remove the journal at the end of the history."""
 
 
 class FaultyJournal(MemoryJournal):
-    """The journal of one node's folder, in memory: an append is done at once, or not at all."""
+    """The journal of one node's folder, in memory. An append is done at once, or not at all."""
 
     dies_in_appends = False
 
@@ -75,7 +84,7 @@ class FaultyJournal(MemoryJournal):
         self._secrets: dict[int, Secret | None] = {}
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep both. Raises DiskFull, JournalError."""
+        """Append the record and the secret. Raises DiskFull, JournalError."""
         if self.full:
             raise DiskFull("no space is left on the device")
         super().append(record, secret)
@@ -85,13 +94,13 @@ class FaultyJournal(MemoryJournal):
         """Begin a process."""
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
 
     def die_soon(self) -> None:
-        """Do nothing: an append takes no time."""
+        """Do nothing, as an append needs no time."""
 
     def fail_power(self) -> None:
-        """Lose nothing."""
+        """Do nothing, as nothing is lost."""
 
     def holds(self, record: JournalRecord) -> bool:
         """Return False."""
@@ -99,11 +108,11 @@ class FaultyJournal(MemoryJournal):
         return False
 
     def spoil(self) -> int:
-        """Stay whole."""
+        """Do nothing, and return 0."""
         return 0
 
     def lose(self, count: int) -> int:
-        """Forget the newest records, as an older copy of the folder has; return how many."""
+        """Drop the newest records, which an older copy of the folder lacks. Return how many."""
         dropped = min(count, len(self._records))
         for _ in range(dropped):
             self._records.pop()
@@ -118,14 +127,14 @@ class FaultyJournal(MemoryJournal):
         return copy
 
     def remove(self) -> None:
-        """Nothing to remove."""
+        """Do nothing, as there is nothing to remove."""
 
 
 class DiskJournal:
-    """The product's journal, on a simulated disk.
+    """The product's journal on a simulated disk.
 
     `chance` draws what a failing disk loses, and where an append is cut off. `new_folder` makes an empty
-    folder; `new_id` returns ids of lives.
+    folder. `new_id` returns ids of lives.
     """
 
     dies_in_appends = True
@@ -142,8 +151,8 @@ class DiskJournal:
         self._new_folder, self._chance = new_folder, chance
         self._disk = SimulatedDisk(new_folder())
         self._file: SqliteJournal | None = None
-        self._images: deque[dict[str, bytes]] = deque(maxlen=OLDEST + 1)  # after each append of this life
-        self._rows: list[Row] = []  # all that was durable in this life
+        self._images: deque[dict[str, bytes]] = deque(maxlen=OLDEST + 1)  # one an append
+        self._rows: list[Row] = []  # all records that became durable in this life
         self._power_fails = self._fails_again = False
         self._life = ""
 
@@ -163,21 +172,21 @@ class DiskJournal:
 
     @property
     def charged(self) -> int:
-        """The charged rounds so far, those of earlier lives included."""
+        """The number of charged rounds, those of earlier lives included."""
         return self._opened().charged
 
     @property
     def carried(self) -> int:
-        """The charged rounds of earlier lives."""
+        """The number of charged rounds of earlier lives."""
         return self._opened().carried
 
     @property
     def inherited(self) -> int:
-        """The round of the record that this life has from the one before; 0: none."""
+        """The round of the record that this life has taken over from the previous one; 0 for none."""
         return self._opened().inherited
 
     def records(self) -> tuple[JournalRecord, ...]:
-        """Return the last rounds, oldest first."""
+        """Return the newest records, oldest first."""
         return self._opened().records()
 
     def secret(self) -> Secret | None:
@@ -185,7 +194,7 @@ class DiskJournal:
         return self._opened().secret()
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Append both. Raises Killed, DiskFull, JournalError."""
+        """Append the record and the secret. Raises Killed, DiskFull, JournalError."""
         with self._explained():
             self._opened().append(record, secret)
         if self._disk.operations is not None:
@@ -196,7 +205,7 @@ class DiskJournal:
             self._images.append(self._disk.image())
 
     def renew(self, instance: str) -> None:
-        """Begin a new life without records, which continues from the charges so far."""
+        """Begin a new life without records. It continues from the charges so far."""
         with self._explained():
             self._opened().renew(instance)
         self._life_begins()
@@ -207,7 +216,7 @@ class DiskJournal:
             self._opened().forget_secret()
 
     def close(self) -> None:
-        """Close it as a process that ends in order, which moves the log into the database."""
+        """Close the journal as a process that ends in order does: the log is moved into the database."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -215,7 +224,7 @@ class DiskJournal:
     # ------------------------------------------------------------------------------- what happens to it
 
     def begin(self) -> None:
-        """Open it. Raises DiskFull, Killed, and JournalError if it is refused."""
+        """Open the journal. Raises DiskFull, Killed, and JournalError if it is refused."""
         if self._fails_again:
             self._fails_again, self._power_fails = False, True
             self.die_soon()
@@ -224,7 +233,7 @@ class DiskJournal:
         self._disk.operations, self._power_fails = None, False
 
     def end(self) -> None:
-        """End the process on it: killed, asked to, or with the power."""
+        """End the process on the journal: by a kill, in order, or with the power."""
         if self._chance.random() < 0.5:
             self._disk.off = True
         elif self._power_fails:
@@ -236,11 +245,11 @@ class DiskJournal:
         self._disk.operations = int(self._chance.integers(MOST_OPERATIONS))
 
     def fail_power(self) -> None:
-        """Let the process that ends next end with the power, and perhaps the one that starts then."""
+        """Let the power fail when the next process ends, and perhaps for the process after it."""
         self._power_fails, self._fails_again = True, bool(self._chance.random() < 0.5)
 
     def holds(self, record: JournalRecord) -> bool:
-        """Return whether an append that has failed has yet made the record durable."""
+        """Return whether a failed append has made the record durable all the same."""
         row, newest = to_row(record), self.records()[-1:]
         is_new = [to_row(stored) for stored in newest] == [row] and self._rows[-1:] != [row]
         if is_new:
@@ -249,7 +258,7 @@ class DiskJournal:
         return is_new
 
     def lose(self, count: int) -> int:
-        """Put an older copy back, which is up to so many records behind; return how many it is."""
+        """Restore an older copy, which lacks up to `count` records. Return how many it lacks."""
         with self._at_rest():
             self._opened()
             dropped = min(count, len(self._images) - 1)
@@ -261,10 +270,11 @@ class DiskJournal:
         return dropped
 
     def spoil(self) -> int | None:
-        """Change a byte on the disk; return how many records are lost. None: the product refuses the journal.
+        """Change a byte on the disk. Return how many records are lost; None if the product refuses the
+        journal.
 
-        Records with changed content do not count as lost, so that a process that continues with them violates
-        an invariant.
+        Records with changed content do not count as lost. So a process that continues with them violates an
+        invariant.
         """
         with self._at_rest():
             before = self.instance
@@ -272,7 +282,7 @@ class DiskJournal:
             self._disk.spoil(self._chance)
             try:
                 if self._opened().instance != before:
-                    return None  # nothing is left of it
+                    return None  # nothing of the journal is left
             except JournalError:
                 return None
             rows, behind = [row[:KEPT] for row in map(to_row, self.records())], 0
@@ -293,7 +303,7 @@ class DiskJournal:
         return copy
 
     def remove(self) -> None:
-        """Close it, and forget its disk."""
+        """Close the journal, and unregister its disk."""
         self._disk.off = True
         self.close()
         self._disk.remove()
@@ -317,7 +327,7 @@ class DiskJournal:
         self._images.append(self._disk.image())
 
     def _shut_down(self) -> None:
-        """Close it as far as the disk works; then the disk works again."""
+        """Close the journal as far as the disk works. Afterwards the disk works again."""
         self.close()
         if self._power_fails:
             self._disk.lose(self._chance)
@@ -327,7 +337,7 @@ class DiskJournal:
 
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Let the disk have space meanwhile."""
+        """A context in which the disk has space."""
         is_full, self.full = self.full, False
         try:
             yield
@@ -337,7 +347,7 @@ class DiskJournal:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise what has made the journal fail, which is closed then."""
+        """Raise the error that has made the journal fail. The journal is closed then."""
         try:
             yield
         except JournalError as error:

@@ -1,6 +1,6 @@
-"""A member that lies: on its own topics, which a broker's users leave it, it writes what it likes.
+"""A member that lies. It writes what it likes on the topics that its broker's users allow it: its own.
 
-In a signed mesh it signs that with its own key.
+In a signed mesh it signs these messages with its own key.
 """
 
 from contextlib import suppress
@@ -21,19 +21,19 @@ from topology.plans import MOST_TOLD, Heartbeat, Plan
 from topology.scheduler import heartbeat_period
 
 AGAIN = 0.05
-"""Seconds between two lies about progress."""
+"""Seconds from one lie about progress to the next."""
 HUGE = 1 << 21
-"""Bytes of a record that no topic should take."""
+"""The size in bytes of a record that every topic should refuse."""
 
 
 class Liar:
-    """Writes the lies of one world."""
+    """Writes the false messages of one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def lie(self, fault: InjectedFault) -> None:
-        """Write the records of the fault."""
+        """Write the records of this fault."""
         self._world.excuses.liars.add(fault.who)
         match fault.kind:
             case FaultKind.SECOND_VALUE:
@@ -50,7 +50,7 @@ class Liar:
                 self._false_wish(fault)
 
     def _second_value(self, fault: InjectedFault) -> None:
-        """Publish another value for a round: one that has passed, the current one, or the next."""
+        """Publish a second value for a round: an earlier one, the current one, or the next."""
         world, parts = self._world, self._world.scene.parts
         journal = world.nodes[fault.who].journal
         records = journal.records()
@@ -64,7 +64,9 @@ class Liar:
             world.broker.write(topic, self._sealed(fault.who, forged))
 
     def _malformed(self, fault: InjectedFault) -> None:
-        """Write a broken record on an edge or on the own progress: cut, turned, huge, empty, foreign."""
+        """Write a broken record on an edge or the node's progress: cut off, with a flipped bit, huge, empty
+        or foreign.
+        """
         world = self._world
         random = generator("malformed", fault.at, fault.amount)
         topics = [*self._edges(fault.who), world.scene.parts.topics.progress(fault.who)]
@@ -88,13 +90,13 @@ class Liar:
         world.broker.write(topic, value)
 
     def _forged_boot(self, fault: InjectedFault) -> None:
-        """Say hello as a process, or a life, that does not exist."""
+        """Send a hello of a process, or of a life, that does not exist."""
         world, parts = self._world, self._world.scene.parts
         instance = world.new_id() if fault.amount else world.nodes[fault.who].journal.instance
         self._say(Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True))
 
     def _false_progress(self, fault: InjectedFault) -> None:
-        """Say, for a while, as the own process, that it has stepped up to 2^62 rounds more than it has."""
+        """For some time send heartbeats, as the node's own process, with up to 2^62 rounds too many."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
             self._say(replace(beat, stepped=beat.stepped + 2**fault.amount))
@@ -104,14 +106,14 @@ class Liar:
             )
 
     def _false_accusation(self, fault: InjectedFault) -> None:
-        """Say that every other node has sent two values."""
+        """Send a heartbeat that accuses every other node of two values."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
             instances = {node.journal.instance for node in self._world.processes if node.name != fault.who}
             self._say(replace(beat, accused=tuple(sorted(instances))[:MOST_TOLD]))
 
     def _false_wish(self, fault: InjectedFault) -> None:
-        """Ask to leave, or to join, from a round that has passed, is near, or never comes."""
+        """Send a wish to leave, or to join, from a round that has passed, is near, or never comes."""
         beat = self._heartbeat(fault.who)
         if beat is not None:
             round = (1, beat.stepped + fault.amount, 2**62)[fault.amount % 3]
@@ -119,7 +121,7 @@ class Liar:
             self._say(replace(beat, leave_from=round) if leaves else replace(beat, join_after=round))
 
     def beat_for_ever(self, beat: Heartbeat) -> None:
-        """Say again and again, as a process that is there, what its node said last."""
+        """Repeat the node's last heartbeat for ever, as if its process were alive."""
         self._say(beat)
         period = heartbeat_period(self._world.scene.parts.scheduler.silence)
         self._world.broker.after(period, partial(self.beat_for_ever, beat))
@@ -140,24 +142,24 @@ class Liar:
         return [topic for topic, (source, _) in self._world.edges.items() if source == name]
 
 
-# A stranger on the broker of a signed mesh: writes on any topic, in anybody's name.
+# A stranger on the broker of a signed mesh, who writes on any topic, in any node's name.
 #
-# It has a key of its own, and that of a member.
+# The stranger has a key of its own, and the key of one member.
 
 
 class Stranger:
-    """Forges messages in one world, all of which readers must refuse."""
+    """Forges messages in one world. Readers must refuse all of them."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def forge(self, fault: InjectedFault) -> None:
-        """Write as the fault says: a release, a hello, a wish to leave, or the end of the run.
+        """Write a forged message: a release, a hello, a wish to leave, or the end of the run.
 
-        From 4 on it signs a release, or the end, as another node, with that one's key.
+        For amounts from 4 on another node, whose key the stranger has, signs the release or the end.
         """
         parts, victim = self._world.scene.parts, fault.who
-        signer = next(name for name in parts.nodes if name != victim)  # whose key the stranger has
+        signer = next(name for name in parts.nodes if name != victim)  # the stranger has this node's key
         topics, journal = parts.topics, self._world.nodes[victim].journal
         records = journal.records()
         hello = Heartbeat(topics.run, victim, journal.instance, self._world.new_id(), 0, hello=True)
@@ -178,9 +180,10 @@ class Stranger:
                 self._write(topics.progress(victim), victim, encode_heartbeat(beat, parts.digest))
 
     def replay(self, fault: InjectedFault) -> None:
-        """Write what a member has signed once more: on its own topic, or on any other of the mesh."""
+        """Write a member's signed message again, on its own topic or on any other topic of the mesh."""
         world, random = self._world, generator("replay", fault.at, fault.amount)
-        # What a stranger put on a topic is no member's there: sent back home it would pass, and rightly.
+        # The stranger's own records are left out: one that came from a member's topic would be valid again
+        # there.
         forged = world.excuses.forged
         signed = {
             topic: [record.value for record in log.records if (topic, record.value) not in forged]
@@ -196,7 +199,7 @@ class Stranger:
         world.broker.write(target, value)
 
     def _home(self, topic: str) -> tuple[str, str]:
-        """Return the kind of messages that belong on a topic, and whose they are."""
+        """Return the kind of messages that belong on a topic, and the node that writes them."""
         source, _ = self._world.edges.get(topic, (None, ()))
         return (topic, "") if source is None else ("releases", source)
 
@@ -214,7 +217,9 @@ class Stranger:
         return None
 
     def _write(self, topic: str, name: str, message: bytes, other: str | None = None) -> None:
-        """Write the message as signed by `name`, whose key the stranger lacks, or by another node."""
+        """Write the message as if `name` had signed it, but with the stranger's key or with that of another
+        node.
+        """
         planner = self._world.scene.parts.planner
         if isinstance(planner, SignedEnvelope):
             key = key_of("stranger" if other is None else f"node {other}")

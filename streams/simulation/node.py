@@ -1,8 +1,8 @@
-"""The processes of nodes in a simulated history: the product's role, runner and host, and what may happen.
+"""The processes of nodes in a simulated history. They run the product's role, runner and host.
 
 A process has one bus, one link to the broker and one place among the turns, and runs one node or several.
-Half of the histories append as a host does on a broker: the append is under way while records arrive, so that
-a process may die between an append and what follows it, and an append may fail late.
+Half of the histories append as a host does on a broker: records arrive while an append is being made. So a
+process may die between an append and what follows it, and an append may fail late.
 """
 
 import logging
@@ -39,11 +39,11 @@ from streams.simulation.journal import DiskFull, SimulatedJournal
 from streams.state.folder import JournalError
 from topology.scheduler import heartbeat_period
 
-# A node's data topic in a simulated history: all records stay, and every process of the node reads them.
+# A node's data topic in a simulated history. All records stay, and every process of the node reads them.
 
 
 class DataTopic(DataLog):
-    """The records of one node; the topic's end is behind the furthest record that was read."""
+    """The records of one node. The topic ends behind the last record that was read."""
 
     def __init__(self, records: Sequence[RawRecord]) -> None:
         super().__init__(iter(()))
@@ -51,7 +51,7 @@ class DataTopic(DataLog):
 
     @property
     def end(self) -> int:
-        """The offset after the furthest record read."""
+        """The offset after the last record that was read."""
         return self._end
 
     def read(self, offset: int) -> RawRecord | None:
@@ -68,35 +68,35 @@ class DataTopic(DataLog):
         return records
 
     def trim(self, offset: int) -> None:
-        """Keep all: another process of the node may read them again."""
+        """Do nothing, as another process of the node may read the records again."""
 
 
 RETRY = 0.5
-"""Seconds after which a process starts again that could not go on."""
+"""Seconds after which a process that could not continue starts again."""
 NOTICED = 2.0
-"""Seconds after which an operator starts a process again of which one node has failed."""
+"""Seconds after which an operator restarts a process in which one node has failed."""
 
 
 class SimulatedWatcher(Protocol):
-    """Watches what the processes of nodes do."""
+    """The interface of what watches the processes of nodes."""
 
     def started(self, node: "SimulatedNode") -> None:
         """Record that a process has started, before its first event."""
 
     def stopped(self, node: "SimulatedNode", why: str, *, halted: bool = False) -> None:
-        """Record that a process has ended, or (`halted`) that its machine is done."""
+        """Record that a process has ended. `halted`: its machine is done."""
 
     def wished(self, node: "SimulatedNode", leave_from: int | None) -> None:
-        """Record that a process has been told its owner's wish to leave."""
+        """Record that a process has learnt of its owner's wish to leave."""
 
     def effect(self, node: "SimulatedNode") -> None:
-        """Record that an effect of the machine follows."""
+        """Record that the machine's next effect follows."""
 
     def journalled(self, node: "SimulatedNode", record: JournalRecord, secret: Secret | None) -> None:
         """Record that a record has become durable."""
 
     def sending(self, node: "SimulatedNode", topic: str, value: bytes) -> None:
-        """Record that a process sends."""
+        """Handle what a process is about to send."""
 
     def reported(self, node: "SimulatedNode", report: Report) -> None:
         """Handle a report of the machine."""
@@ -105,14 +105,15 @@ class SimulatedWatcher(Protocol):
         """Record that a peer's record was refused."""
 
     def reached(self, reached: Reached) -> None:
-        """Record that a history has reached something of interest."""
+        """Record an event of interest."""
 
 
 class SimulatedNode(NodeObserver):
-    """A node's processes on one journal, one after another; alone in `process`, until a host takes it.
+    """A node's processes on one journal, one after another. The node is alone in `process`, unless a host
+    runs it.
 
-    `role`: that of the process that is there, if any. `slot_time`: seconds until a slot is full.
-    `generation`: that of the node's mesh file. `wanted`: whether it is to start again.
+    `role`: that of the current process, if any. `slot_time`: seconds until a slot is full. `generation`: that
+    of the node's mesh file. `wanted`: whether the node is to start again.
     """
 
     def __init__(
@@ -152,13 +153,13 @@ class SimulatedNode(NodeObserver):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics to which it sends what others read."""
+        """The topics to which the node sends messages for other parties."""
         topics = self._mesh.topics
         return (topics.progress(self.name), *(topics.edge(self.name, to) for to in self._mesh.targets))
 
     @property
     def looked_at(self) -> float:
-        """When the ends of the edges were looked up for the current deadline; now, if they were not."""
+        """The time of the look-up of the edges' ends for the current deadline; now, if there was none."""
         looks = {} if self._bus is None else self._bus.looks
         return looks.get(self._edges, self._broker.now)
 
@@ -169,11 +170,11 @@ class SimulatedNode(NodeObserver):
     # ------------------------------------------------------------------------------- what happens to it
 
     def leave(self, leave_from: int | None) -> None:
-        """Handle the owner's wish that no plan names the node from that round on (None: any may)."""
+        """Handle the owner's wish that no plan names the node from this round on. None: any plan may."""
         self.leave_from = leave_from
 
     def tell(self) -> None:
-        """Notify the process of the wish at once; otherwise the process would read it a while later."""
+        """Notify the process of the wish now. Otherwise the process reads it some time later."""
         runner = self.runner
         if self.role is not None and runner is not None and not (self.process.paused or runner.queue.held):
             for event in self.role.wish():
@@ -184,13 +185,15 @@ class SimulatedNode(NodeObserver):
         self._mesh, self.generation = context, generation
 
     def crash_in(self, effects: int, restart_after: float) -> None:
-        """Let its process die before that effect from now (1: the next), and start again later."""
+        """Let the node's process die before one of its next effects (1: the next), and start the next one
+        later.
+        """
         self.crash.plan(effects, restart_after)
 
     # ------------------------------------------------------------------------------- what its process does
 
     def begin(self, bus: FaultyBus, world: ProcessWorld) -> Runner:
-        """Return what runs it from here on, once it has said hello. Raises Unreachable."""
+        """Return the runner of the node, after it has said hello. Raises Unreachable."""
         self._bus = bus
         self.crash.forget()
         self.journal.begin()
@@ -214,7 +217,7 @@ class SimulatedNode(NodeObserver):
         return self.runner
 
     def end(self) -> None:
-        """End with the process. Raises Violation if not all refused records were counted in its log."""
+        """End with the process. Raises Violation if the log has not counted every refused record."""
         self.role = self.runner = None
         self.journal.end()
         self._summed.end()
@@ -239,21 +242,21 @@ class SimulatedNode(NodeObserver):
         except Killed:
             if not (isinstance(effect, Journal) and self.journal.dies_in_appends):
                 raise
-            self.journal.die_soon()  # it dies a little later
+            self.journal.die_soon()  # the process dies a little later
 
     def _slot_seconds(self, round: int) -> float:
-        """Return how long the slot of a round takes: to its end at least, where slots follow a clock."""
+        """Return how long the slot of a round takes. If slots follow a clock, it ends at its end or later."""
         clock, seconds = self._mesh.clock, self._slot_time
         return seconds if clock is None else max(seconds, clock.end(round) - self._broker.now)
 
     # -------------------------------------------------------------------------------------- what it tells
 
     def report(self, report: Report) -> None:
-        """Pass it on."""
+        """Pass the report to the watcher."""
         self._watcher.reported(self, report)
 
     def refused(self, topic: str, refused: Refused) -> None:
-        """Pass it on, and log it."""
+        """Pass the refusal to the watcher, and log it."""
         self._counts.refused += 1
         self._summed.say(logging.WARNING, refused.reason, refused.reason.value)
         self._watcher.refused(self, topic, refused)
@@ -263,31 +266,31 @@ class SimulatedNode(NodeObserver):
         self._summed.catch_up()
 
     def wished(self, leave_from: int | None) -> None:
-        """Pass it on."""
+        """Pass the wish to the watcher."""
         self._watcher.wished(self, leave_from)
 
 
 class LineCounts(logging.Logger):
-    """Counts the refused records that a log tells of."""
+    """Counts the refused records that a log reports."""
 
     def __init__(self) -> None:
         super().__init__("simulated")
         self.refused = self.logged = 0
 
     def log(self, level: int, msg: object, *args: object, **_: object) -> None:
-        """Count a line, or what it sums up."""
+        """Count a line, or the lines that it sums up."""
         del level, msg
         self.logged += int(str(args[1])) if len(args) > 1 else 1
 
 
 class _Disk:
-    """A node's journal, of which each append is told once it is durable."""
+    """A node's journal. It reports each append when the record is durable."""
 
     def __init__(self, node: SimulatedNode) -> None:
         self._node, self._journal = node, node.journal
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Append both. Raises Killed, DiskFull, JournalError."""
+        """Append the record and the secret. Raises Killed, DiskFull, JournalError."""
         try:
             self._journal.append(record, secret)
         except (Killed, JournalError) as error:
@@ -303,7 +306,10 @@ class _Disk:
 
 
 class SimulatedProcess:
-    """A process of one or more nodes; `append_time` draws the seconds of an append (0: done in the turn)."""
+    """A process of one or more nodes.
+
+    `append_time` draws the seconds of an append; with 0 it is done in the turn.
+    """
 
     def __init__(
         self, broker: FaultyBroker, watcher: SimulatedWatcher, append_time: Callable[[], float]
@@ -317,7 +323,10 @@ class SimulatedProcess:
         self._appends = Appends(broker)
 
     def start(self) -> None:
-        """Start a process of those nodes that are wanted, unless one runs; again later without a broker."""
+        """Start a process for the nodes that are wanted, unless one runs.
+
+        Without a broker try again later.
+        """
         wanted_nodes = [node for node in self.nodes if node.wanted]
         if self._bus is not None or self.starting or not wanted_nodes:
             return
@@ -343,9 +352,9 @@ class SimulatedProcess:
             self.starting = False
 
     def end(self, why: str, restart_after: float | None = None) -> None:
-        """End the process at once; start another after that many seconds, if any.
+        """End the process now. Start the next one after `restart_after` seconds, if given.
 
-        Of its appends under way some have reached the disk.
+        Of the appends that were being made some have reached the disk.
         """
         host, bus = self._host, self._bus
         self._host = self._bus = None
@@ -362,7 +371,10 @@ class SimulatedProcess:
             self._broker.after(restart_after, self.start)
 
     def stop(self, restart_after: float) -> None:
-        """End the process in order: its nodes send heartbeats with the round in which they have stopped."""
+        """End the process in order.
+
+        Its nodes send last heartbeats with the round in which they have stopped.
+        """
         for node in self.nodes:
             if node.runner is not None and not node.halted:
                 node.runner.last_beat()
@@ -370,11 +382,11 @@ class SimulatedProcess:
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still."""
+        """Whether the process is paused."""
         return self._actions.paused
 
     def take(self, node: SimulatedNode) -> None:
-        """Run a node too, which has had no process yet."""
+        """Run another node too, which has had no process before."""
         node.process = self
         self.nodes.append(node)
 
@@ -388,17 +400,17 @@ class SimulatedProcess:
         self._broker.after(RETRY, node.process.start)
 
     def pause(self) -> None:
-        """Stop the process, as SIGSTOP does."""
+        """Pause the process, as SIGSTOP does."""
         self._actions.pause()
         self.link.cut(deaf=True)
 
     def resume(self) -> None:
-        """Let it go on: what its timers wanted meanwhile comes first."""
+        """Continue the process. What its timers wanted in the pause is done first."""
         self._actions.resume()
         self.link.heal(deaf=True)
 
     def over(self, node: SimulatedNode, role: NodeRole, error: Ended) -> None:
-        """Record that a node has ended by itself: others of its process go on."""
+        """Handle the end of one node. Unless it ends the process, the process's other nodes continue."""
         if is_orderly(error):
             self._watcher.stopped(node, f"done: {error}", halted=True)
         elif role.presence.replaced:
@@ -432,7 +444,7 @@ class SimulatedProcess:
 
     def _sending(self, senders: dict[str, SimulatedNode], topic: str, value: bytes) -> None:
         node = senders.get(topic)
-        if node is not None:  # else a dead letter
+        if node is not None:  # a dead letter has no sender here
             self._watcher.sending(node, topic, value)
 
     def _append_later(self, append: Action) -> None:

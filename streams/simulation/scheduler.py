@@ -1,4 +1,4 @@
-"""A scheduler's processes in a simulated history: the product's role and runner, and what happens to them."""
+"""A scheduler's processes in a simulated history. They run the product's role and runner."""
 
 from streams.bus.bus import Unreachable
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
@@ -11,14 +11,15 @@ from streams.simulation.history import Reached, SimulatedHistory
 from topology.scheduler import LeftOut
 
 RETRY = 0.5
-"""Seconds after which a process starts again that found no broker, or could not read any more."""
+"""Seconds after which a process starts again that did not reach the broker or could not read any more."""
 
 
 class SimulatedScheduler:
     """A scheduler's processes, one after another.
 
-    `speed`: how fast its clock runs. `wrong`: by how many seconds it is wrong. `current`: the round that it
-    tells where slots do not follow a clock, if any.
+    `speed`: how fast the clock runs, relative to the true time. `wrong`: the clock's error in seconds.
+    `current`: the round that the clock shows, in a mesh whose slots do not follow a clock; None: it shows
+    none.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class SimulatedScheduler:
 
     @property
     def speed(self) -> float:
-        """How fast its clock runs."""
+        """How fast the clock runs, relative to the true time."""
         return self._clock.speed
 
     @speed.setter
@@ -46,7 +47,7 @@ class SimulatedScheduler:
         self._clock.run_at(speed)
 
     def start(self) -> None:
-        """Start a process, unless one runs; try again later if the broker does not answer."""
+        """Start a process unless one runs. If the broker does not answer, try again later."""
         if self._host is not None or not self.wanted:
             return
         bus = FaultyBus(self._broker, self.link)
@@ -64,7 +65,7 @@ class SimulatedScheduler:
         self._host.begin()
 
     def end(self, why: str, restart_after: float | None = None) -> None:
-        """End the process at once; start another after that many seconds, if any."""
+        """End the process now. Start the next one after `restart_after` seconds, if given."""
         host, self._host = self._host, None
         if host is not None and self._bus is not None:
             self._note(self.name, why)
@@ -74,16 +75,16 @@ class SimulatedScheduler:
             self._broker.after(restart_after, self.start)
 
     def crash_in(self, effects: int, restart_after: float) -> None:
-        """Let the process die before that effect from now (1: the next), and start again later."""
+        """Let the process die before one of its next effects (1: the next), and start a new one later."""
         self._crash.plan(effects, restart_after)
 
     def pause(self) -> None:
-        """Stop the process, as SIGSTOP does."""
+        """Pause the process, as SIGSTOP does."""
         self._actions.pause()
         self.link.cut(deaf=True)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self.link.heal(deaf=True)
         self._actions.resume()
 
@@ -103,7 +104,7 @@ class SimulatedScheduler:
         return self.current if clock is None else int(clock.round_at(self._broker.now + self.wrong))
 
     def _ended(self, error: Ended) -> None:
-        """Let its service manager start it again, unless that mends nothing."""
+        """Handle the end of a process: a service manager starts it again, unless this is of no use."""
         if isinstance(error, Killed):
             self.end(str(error), self._crash.restart_after)
         elif is_orderly(error) or isinstance(error, LogCut):
@@ -114,7 +115,7 @@ class SimulatedScheduler:
 
 
 class _Clock:
-    """A process's monotonic clock, which may run too fast."""
+    """A process's monotonic clock. It may run too fast."""
 
     def __init__(self, broker: FaultyBroker) -> None:
         self.speed = 1.0
@@ -122,7 +123,7 @@ class _Clock:
         self._passed, self._since = 0.0, broker.now
 
     def __call__(self) -> float:
-        """Return the seconds that it has counted."""
+        """Return the seconds that the clock has counted."""
         return self._passed + (self._broker.now - self._since) * self.speed
 
     def run_at(self, speed: float) -> None:
@@ -131,12 +132,12 @@ class _Clock:
 
 
 class _Watcher(SchedulerWatcher):
-    """Notes whom a scheduler leaves out."""
+    """Notes which nodes a scheduler leaves out."""
 
     def __init__(self, name: str, history: SimulatedHistory) -> None:
         self._name, self._history = name, history
 
     def left_out(self, left: LeftOut) -> None:
-        """Note it."""
+        """Record that a node is left out."""
         self._history.note(self._name, f"plans without {left.name} for {left.seconds:g} s")
         self._history.reached.add(Reached.LEFT_OUT)

@@ -1,4 +1,7 @@
-"""Runs the histories of seeds, and makes the schedule of faults of one that fails as short as it can."""
+"""Runs the histories of seeds.
+
+It shortens the schedule of faults of a history that fails as far as it can.
+"""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -14,20 +17,20 @@ from streams.simulation.oracle.wire import ReadMember, ReadPlan
 from streams.simulation.stage import EVENTS, Scene, Stage
 from streams.simulation.world import World
 
-# Says when a history is over, and whether a mesh that stands still does so by the rules.
+# Tells when a history is over, and whether a mesh that makes no progress does so by the rules.
 #
-# The rules are those of `topology.scheduler`, written a second time: they are applied to the processes'
+# The rules are those of `topology.scheduler`, written a second time. They are applied to the processes'
 # journals and to the topology, not to a scheduler's own state.
 
 
 def is_done(world: World, broken: set[str]) -> bool:
-    """Return whether every node that is not broken, nor lies, has reached the end of the run."""
+    """Return whether every node that is not broken and does not lie has reached the end of the run."""
     ended = {node.name for node in world.processes if node.halted}
     return ended | broken | world.excuses.liars >= set(world.nodes)
 
 
 def check_connected(world: World, broken: set[str]) -> None:
-    """Raise Violation if a process takes the broker to be away, long after the faults have stopped."""
+    """Raise Violation if a process thinks long after the end of the faults that the broker is away."""
     if world.broker.now < world.excuses.calm_at + GRACE:
         return
     for node in world.processes:
@@ -37,19 +40,19 @@ def check_connected(world: World, broken: set[str]) -> None:
 
 
 def may_wait(world: World, broken: set[str]) -> bool:
-    """Return whether the mesh may wait for somebody who never comes, once the faults have stopped.
+    """Return whether the mesh may wait for a node that never comes, after the faults have stopped.
 
     The mesh waits for the first plan's members. It also waits for a full member of the last plan that is only
     silent, if no other node has a place in that plan. If all full members have begun anew, the nodes that
-    have stepped begin again. If no node has stepped, the mesh waits for nodes that may have, as silence ends
-    no run.
+    have stepped begin again. If no node has stepped, the mesh waits for nodes that may have stepped, as
+    silence ends no run.
     """
     settings = world.scene.parts.scheduler
     last = world.watch.oracle.last_plan
     present = [node for node in world.processes if node.wanted and node.name not in broken]
     staying = [node for node in present if last is None or not _leaves(node, last.round + 1)]
     if len(staying) < len(present) and {node.name for node in present} >= set(world.nodes):
-        return False  # all others leave, and nobody is away
+        return False  # the others leave, and no node is away
     names = {node.name for node in staying}
     if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
         return True
@@ -69,7 +72,7 @@ def _leaves(node: SimulatedNode, round: int) -> bool:
 
 
 def _carries_on(node: SimulatedNode, last: ReadPlan) -> bool:
-    """Return whether the node has a place in that plan, or had one and may begin again."""
+    """Return whether the node has a place in this plan, or had one and may begin again."""
     member = last.member(node.name)
     if member is None or member.instance != node.journal.instance:
         return False
@@ -78,7 +81,7 @@ def _carries_on(node: SimulatedNode, last: ReadPlan) -> bool:
 
 
 def _is_silent(world: World, member: ReadMember) -> bool:
-    """Return whether a full member that is away was last heard with its place in the plan, if at all."""
+    """Return whether a full member that is away has sent no heartbeat of another life since."""
     beat = world.watch.oracle.last_beat(member.name)
     return member.full and (beat is None or beat.instance == member.instance)
 
@@ -89,7 +92,7 @@ def _stepped(node: SimulatedNode) -> int:
 
 
 TOGETHER = 8
-"""Events between two looks at whether a history is over."""
+"""The number of events between two checks whether a history is over."""
 
 
 class Play(Protocol):
@@ -97,20 +100,20 @@ class Play(Protocol):
 
     @property
     def history(self) -> SimulatedHistory:
-        """What has happened so far."""
+        """The events so far."""
 
     def to_the_end(self) -> None:
-        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+        """Run the phase with faults, then the phase in which the others must continue. Raises Violation."""
 
     def finish(self) -> None:
-        """Check what only the end tells. Raises Violation."""
+        """Check what can only be checked at the end. Raises Violation."""
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove the history's files."""
 
 
 class SimulatedStage(Protocol):
-    """What makes the histories of one mesh file."""
+    """Makes the histories of one mesh file."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,15 +121,20 @@ class SimulatedStage(Protocol):
 
     @property
     def reachable(self) -> tuple[Reached, ...]:
-        """What many histories must reach."""
+        """What a set of many histories must reach."""
 
     def begin(self, seed: int, keep: tuple[int, ...] | None) -> tuple[Play, tuple[ScheduledFault[Any], ...]]:
-        """Return the history of a seed before its first event, and its faults; of these the places `keep`."""
+        """Return the history of a seed before its first event, and its faults: those at the indices `keep`,
+        if given.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """One history that was run. `violation`: what did not hold, if anything. `keep`: the faults it had."""
+    """The result of one history. `violation`: the invariant that did not hold, if any.
+
+    `keep`: the faults it had.
+    """
 
     seed: int
     faults: tuple[ScheduledFault[Any], ...]
@@ -136,7 +144,7 @@ class SearchOutcome:
 
 
 def run(stage: SimulatedStage, seed: int, keep: tuple[int, ...] | None = None) -> SearchOutcome:
-    """Run the history of a seed; of its faults only those in the places `keep`, if given."""
+    """Run the history of a seed. Of its faults it has only those at the indices `keep`, if given."""
     play, faults = stage.begin(seed, keep)
     history, violation = play.history, None
     try:
@@ -160,10 +168,10 @@ def search(stage: SimulatedStage, seeds: range) -> Iterator[SearchOutcome]:
 
 
 def shrunk(stage: SimulatedStage, failed: SearchOutcome) -> SearchOutcome:
-    """Return the same history with as few faults as still make it fail.
+    """Return a history with the same violation and as few faults as possible.
 
-    Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
-    debugging, Zeller 1999). What fails in another way is another bug, and does not count.
+    It leaves out chunks of the schedule: half of it first, then smaller chunks, down to single faults (delta
+    debugging, Zeller 1999). A history with another violation shows another bug, and does not count.
     """
     best, size = failed, max(1, len(failed.keep) // 2)
     violation_kind = _kind(failed.violation or "", stage.names)
@@ -195,7 +203,7 @@ def _without_a_chunk(
 
 
 def _kind(violation: str, names: Collection[str]) -> str:
-    """Return what does not hold, without numbers, the nodes' names, and what was found."""
+    """Return the kind of a violation: its text without numbers, names of nodes and values."""
     words = violation.partition(":")[0].split()
     return " ".join(word for word in words if word.isalpha() and word not in names)
 
@@ -205,7 +213,7 @@ class MeshStage(Stage):
 
     @property
     def reachable(self) -> tuple[Reached, ...]:
-        """What many histories must reach: all that is counted."""
+        """What a set of many histories must reach: all events of interest."""
         return tuple(Reached)
 
     def begin(self, seed: int, keep: tuple[int, ...] | None) -> tuple["Play", tuple[InjectedFault, ...]]:
@@ -222,25 +230,25 @@ class _MeshPlay:
 
     @property
     def history(self) -> SimulatedHistory:
-        """What has happened so far."""
+        """The events so far."""
         return self._adversary.world.history
 
     def to_the_end(self) -> None:
-        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+        """Run the phase with faults, then the phase in which the others must continue. Raises Violation."""
         _to_the_end(self._scene, self._adversary)
 
     def finish(self) -> None:
-        """Check what only the end tells. Raises Violation."""
+        """Check what can only be checked at the end. Raises Violation."""
         check_connected(self._adversary.world, self._adversary.broken)
         self._adversary.world.watch.finish()
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove the history's files."""
         self._adversary.world.close()
 
 
 def _to_the_end(scene: Scene, adversary: Adversary) -> None:
-    """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+    """Run the phase with faults, then the phase in which the others must continue. Raises Violation."""
     world, setting = adversary.world, scene.setting
     calm_at = EVENTS * len(scene.parts.nodes) * setting.rounds
     latest = 0.0

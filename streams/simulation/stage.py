@@ -1,4 +1,4 @@
-"""Makes the stage of a history: the mesh, its keys, its seeded noise, and what goes wrong."""
+"""Makes the scene of a history: the mesh, its keys, its seeded noise, and the faults."""
 
 import hashlib
 from collections import Counter
@@ -31,15 +31,15 @@ from topology.keyed import generator
 from topology.lag import LagLimits
 from topology.plans import SlotClock
 
-# Noise of a simulated history: another one at each draw, and the same when the history is run again.
+# The noise of a simulated history. It differs in each draw, and is the same when the history is run again.
 
 
 @dataclass(eq=False, slots=True)
 class CountedNoise:
-    """Seeded noise that differs at each draw, so that a release that is drawn twice shows.
+    """Seeded noise that differs in each draw, so that a check sees if a release is drawn twice.
 
-    With `again` it repeats that source's newest draws. `draws` counts the draws by kind and round;
-    `drawn` has each as (kind, round, scale), since it was emptied last.
+    With `again` it repeats the newest draws of that source. `draws` counts the draws by kind and round.
+    `drawn` lists the draws as (kind, round, scale) since it was last emptied.
     """
 
     seed: int
@@ -62,7 +62,7 @@ class CountedNoise:
         return self._next("sphere", round).sphere(round, shape)
 
     def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
-        """Return `bits`, kept or flipped by the coins of the next draw in `round`."""
+        """Return `bits`, each kept or flipped by the coins of the next draw in `round`."""
         return self._next("coin", round, float(epsilon)).randomised(round, bits, epsilon)
 
     def _next(self, kind: str, round: int, scale: float = 0.0) -> SimulatedSampler:
@@ -74,10 +74,10 @@ class CountedNoise:
         return SimulatedSampler(self.seed, f"{self.node} {number}")
 
 
-# Signatures of simulated meshes. The keys are the same in every history: they protect nothing.
+# The signatures of simulated meshes. The keys are the same in every history, so they protect nothing.
 
 PLANNER = "planner"
-"""The name of all schedulers. (Nodes may have it too: each kind of message has its own signers.)"""
+"""The name of all schedulers. A node may have it too, as each kind of message has its own signers."""
 
 
 @cache
@@ -87,7 +87,7 @@ def key_of(whose: str) -> Ed25519PrivateKey:
 
 
 def signed(parts: MeshParts) -> MeshParts:
-    """Return the parts of a mesh in which each node and scheduler signs."""
+    """Return the parts of a mesh in which each node and each scheduler signs."""
     topics = parts.topics
     nodes = {name: _public(f"node {name}") for name in parts.nodes}
     envelope = SignedEnvelope(topics.mesh, topics.run, parts.digest, nodes, {PLANNER: _public(PLANNER)})
@@ -102,34 +102,35 @@ def _public(whose: str) -> bytes:
     return key_of(whose).public_key().public_bytes_raw()
 
 
-# The meshes of simulated histories: a mesh file's, with the settings and faults that a seed draws.
+# The meshes of simulated histories: a mesh file's, with settings and faults that a seed draws.
 
 HORIZONS = (4, 8)
 LEARNS = (None, 5, 9)
-"""Rounds after which the budget is spent, where the mesh file sets none."""
+"""The number of rounds after which the budget is spent, for a mesh file without a budget. None: no budget."""
 OWN = (None, None, Fraction(1, 2), Fraction(3, 2))
-"""What one node's own epsilon is to the mesh's, where the mesh file gives none."""
+"""One node's own epsilon divided by the mesh's, for a mesh file without such epsilons. None: no own
+epsilon."""
 ROUNDS = (8, 24)
 SIGNED, CLOCKED = 0.25, 0.2
-"""The shares of histories whose messages are signed, and whose rounds follow a clock."""
+"""The shares of histories whose messages are signed, and of those whose rounds follow a clock."""
 APPENDS = (0.0, 0.0, 0.02, 0.3)
-"""The longest seconds of an append."""
+"""The longest times of an append, in seconds."""
 HOSTED = 0.25
 """The share of histories in which two nodes share a process."""
 ON_DISKS = 0.1
 """The share of histories whose journals are files on simulated disks."""
 EVENTS = 12
-"""About the events of a node's round without faults."""
+"""The approximate number of events of a node's round, without faults."""
 SPARE = 24
-"""Rounds for which a source must have records beyond those planned, as a new journal skips some."""
+"""The number of rounds for which a source has records beyond those planned, as a new journal skips some."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationSetting:
-    """The times, in seconds, and sizes of one history.
+    """The times in seconds, and the sizes, of one history.
 
-    `signed`: whether its messages are. `clocked`: whether its rounds follow a clock, as with slots by time.
-    `slow`: for how long a member that steps may hold the others, and a node its neighbours. `append_time`:
+    `signed`: whether messages are signed. `clocked`: whether rounds follow a clock, as with slots by time.
+    `slow`: for how long a member that steps may delay the others, and a node its neighbours. `append_time`:
     the longest append in another thread (0: appends are done in the turn). `hosted`: whether the first two
     nodes share a process, in which appends are never done in the turn. `on_disks`: whether journals are the
     product's files, on simulated disks.
@@ -151,11 +152,11 @@ class SimulationSetting:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One history before it begins.
+    """What one history begins with.
 
-    `parts`: those of the newest mesh file. `files`: by generation, each file's tree and parts; there are two
-    where a newer one comes while the mesh runs. `noise`: that of the nodes' draws. `again`: learners that
-    repeat the newest of them.
+    `parts` are those of the newest mesh file. `files` has each file's tree and parts by generation. There are
+    two files if a newer one comes while the mesh runs. `noise` is that of the nodes' draws. `again` has the
+    learners that repeat the newest draws.
     """
 
     setting: SimulationSetting
@@ -191,7 +192,7 @@ class Stage:
         return tuple(self._records)
 
     def scene(self, seed: int, keep: tuple[int, ...] | None = None) -> Scene:
-        """Return the scene of a seed; of its faults only those in the places `keep`, if given."""
+        """Return the scene of a seed. Of its faults it has only those at the indices `keep`, if given."""
         random = generator("simulation", seed)
         names = self.names
         threads = generator("threads", seed)
@@ -240,7 +241,10 @@ class Stage:
         return Scene(setting, parts, files, noise, files_again, self._records, faults)
 
     def _made(self, horizon: int, learns: int | None, own: Fraction | None, *, earlier: bool) -> "_Variant":
-        """Return the mesh file with what a seed draws; `earlier`: as it was before its last node came."""
+        """Return the mesh file with the settings that a seed draws.
+
+        `earlier`: the file before its last node came.
+        """
         tree = deepcopy(self._tree)
         mesh, tree_mesh, names = self._file.mesh, tree["mesh"], list(self._file.mesh.nodes)
         change: dict[str, object] = {"horizon": horizon, "generation": mesh.generation + (not earlier)}
@@ -275,7 +279,9 @@ class _Variant:
 
 
 def _may_grow(mesh: MeshSettings) -> bool:
-    """Return whether the mesh is one without its last node: its shape must not count or name them."""
+    """Return whether the mesh can exist without its last node: its graph must not depend on
+    number or names.
+    """
     graph = mesh.topology.graph
     return len(mesh.nodes) > 3 and graph is not None and (graph.ring or graph.complete)
 
@@ -297,6 +303,8 @@ def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: SimulationSetting) 
 
 
 def _lag(setting: SimulationSetting) -> LagLimits:
-    """Return how long a member that beats and does not step may hold the others, as on a broker."""
+    """Return how long a member that sends heartbeats and does not step may delay the others, as
+    on a broker.
+    """
     slow = 0.0 if setting.slow == inf else setting.slow
     return LagLimits(max(slow, setting.silence, setting.slot_time + setting.round_timeout), setting.slow)

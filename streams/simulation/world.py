@@ -1,6 +1,6 @@
-"""One simulated history: nodes, schedulers and a broker in virtual time, with faults, watched.
+"""One simulated history: nodes, schedulers and a broker in virtual time, with faults.
 
-The watch passes the events to the oracle as plain values, and repeats steps for it.
+Its watch passes the events to the oracle as plain values, and repeats steps for the oracle.
 """
 
 from collections import Counter
@@ -77,7 +77,7 @@ class Watch:
         self.oracle.appended(topic, value)
 
     def finish(self) -> None:
-        """Check what can be told at the end alone."""
+        """Check what can only be checked at the end."""
         self.oracle.finish()
 
     # ------------------------------------------------------------------------------------------- disks
@@ -93,7 +93,7 @@ class Watch:
         self.oracle.copied(self.folder(journal), self.folder(copy))
 
     def restored(self, journal: SimulatedJournal, behind: int) -> None:
-        """Record that a journal has lost that many of its newest records."""
+        """Record that a journal has lost this many of its newest records."""
         self.oracle.restored(self.folder(journal), behind, len(journal.records()))
 
     # ---------------------------------------------------------------------------------------- a node's
@@ -109,7 +109,7 @@ class Watch:
             self.history.reached.add(Reached.RENEWED)
 
     def stopped(self, node: SimulatedNode, why: str, *, halted: bool = False) -> None:
-        """Record that a process has ended, or (`halted`) that its machine is done."""
+        """Record that a process has ended. `halted`: its machine is done."""
         process = self._processes.get(node)
         self.history.note(node.name, "ends", why)
         if process is None:
@@ -121,7 +121,10 @@ class Watch:
             self.oracle.ended(self._processes.pop(node))
 
     def effect(self, node: SimulatedNode) -> None:
-        """Take that an effect follows: what was drawn for it is this process's, and not of another one's."""
+        """Note that an effect of this process follows.
+
+        The noise drawn since the last effect is this process's.
+        """
         noise = self._scene.noise[node.name]
         if noise.drawn:
             before = self._draws.get(self._processes[node])
@@ -130,13 +133,13 @@ class Watch:
             noise.drawn.clear()
 
     def wished(self, node: SimulatedNode, leave_from: int | None) -> None:
-        """Record that a process has been told its owner's wish to leave."""
+        """Record that a process has learnt of its owner's wish to leave."""
         self.oracle.wished(self._processes[node], leave_from)
 
     def journalled(self, node: SimulatedNode, record: JournalRecord, secret: Secret | None) -> None:
         """Check a record that has become durable."""
         process, noise = self._processes[node], self._scene.noise[node.name]
-        newest = noise.draws  # of all processes: others may have drawn while this append was under way
+        newest = noise.draws  # of all processes: others may have drawn during this append
         draws = self._draws.pop(process, None) or _Draws([], newest)
         noise.draws = draws.numbers
         try:
@@ -158,7 +161,7 @@ class Watch:
             self.history.reached.add(Reached.POISON)
 
     def reached(self, reached: Reached) -> None:
-        """Note it."""
+        """Record an event of interest."""
         self.history.reached.add(reached)
 
     def reported(self, node: SimulatedNode, report: Report) -> None:
@@ -216,7 +219,7 @@ def durable(record: JournalRecord) -> Durable:
 
 
 def setup_of(scene: Scene) -> Setup:
-    """Return the facts about a mesh that the oracle gets."""
+    """Return the facts about a mesh for the oracle."""
     parts, topics = scene.parts, scene.parts.topics
     edges = {generation: _edges(files) for generation, (_, files) in scene.files.items()}
     every = sorted(set().union(*edges.values()))
@@ -256,7 +259,10 @@ def _keys(envelope: Envelope) -> tuple[dict[str, bytes] | None, dict[str, bytes]
 
 
 class RepeatedSteps:
-    """The learners of one history. `slots` and `secrets`: what each process has had last."""
+    """Repeats the steps of the learners of one history.
+
+    `slots` and `secrets` are each process's last ones.
+    """
 
     def __init__(
         self,
@@ -269,7 +275,7 @@ class RepeatedSteps:
         self.secrets: dict[object, Secret | None] = {}
 
     def decide(self, name: str, round: int, consensus: FloatArray, share: float) -> FloatArray:
-        """Return the decision for a consensus; `share`: the sum of squares of its weights."""
+        """Return the decision for a consensus. `share` is the sum of squares of the consensus's weights."""
         return self._learners[name].algorithm.decide(round, Consensus(consensus), share)
 
     def contain(self, name: str, values: FloatArray) -> FloatArray:
@@ -281,7 +287,7 @@ class RepeatedSteps:
         return self._learners[name].algorithm.dynamics is not None
 
     def moved(self, name: str, values: FloatArray, times: int) -> FloatArray:
-        """Return the values moved by that many rounds of the dynamics, if there are any."""
+        """Return the values after this many rounds of the dynamics; unchanged if there are none."""
         dynamics = self._learners[name].algorithm.dynamics
         return values if dynamics is None else dynamics.moved(values, times)
 
@@ -299,7 +305,10 @@ class RepeatedSteps:
         charged: int,
         span: tuple[int, int] | None,
     ) -> RepeatedStep:
-        """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
+        """Return the step with the noise that was drawn last.
+
+        `span` gives the records of the slot; None: the records that the process read.
+        """
         observations = self.slots[process].observations if span is None else self._read(name, span)
         learner = self._learners[name]
         lesson = learner.learn(
@@ -316,7 +325,7 @@ class RepeatedSteps:
         return float(self._learners[name].algorithm.observed_set.support(direction))
 
     def regret(self, name: str) -> LocalRegret:
-        """Return the regret of a node that has not scored yet."""
+        """Return the regret of a node without scores."""
         algorithm = self._learners[name].algorithm
         return LocalRegret(algorithm.observed_set, algorithm.observed)
 
@@ -326,13 +335,13 @@ class RepeatedSteps:
 
 
 MOST_EVENTS = 60_000
-"""Events after which a history counts as one that never ends."""
+"""The number of events after which a history counts as endless."""
 MEMORY = Path("/dev/shm")  # noqa: S108 # a folder of our own is made in it
-"""Where files are in memory, on Linux."""
+"""A folder whose files are in memory, on Linux."""
 
 
 class World:
-    """The processes of one history. `nodes`: the newest process of each name; `strike` begins a fault."""
+    """The processes of one history. `nodes` has the newest process of each name. `strike` begins a fault."""
 
     def __init__(self, scene: Scene, strike: Callable[[InjectedFault], None]) -> None:
         self.scene, self._strike = scene, strike
@@ -365,7 +374,7 @@ class World:
             node.process.start()
 
     def advance(self) -> None:
-        """Do the next event. Raises Violation if there is none, or there were too many."""
+        """Handle the next event. Raises Violation if there is none, or if there were too many."""
         if not self.broker.deliver():
             raise Violation("nothing is left to do, and the run has not ended")
         if self.history.events > MOST_EVENTS:
@@ -376,7 +385,7 @@ class World:
         return f"{next(self._ids):032x}"
 
     def new_journal(self, name: str) -> SimulatedJournal:
-        """Return an empty journal of the node's new life."""
+        """Return an empty journal for a new life of the node."""
         setting = self.scene.setting
         journal: SimulatedJournal = FaultyJournal(self.new_id(), setting.horizon)
         if setting.on_disks:
@@ -387,14 +396,14 @@ class World:
         return journal
 
     def close(self) -> None:
-        """Remove the journals' files."""
+        """Remove the files of the journals."""
         for journal in self._journals:
             journal.remove()
         if self._folder is not None:
             self._folder.cleanup()
 
     def add(self, name: str, journal: SimulatedJournal) -> SimulatedNode:
-        """Add a process of the node beside the one that is there, on that journal; it is the newest."""
+        """Add a process of the node on this journal, beside the one that runs. It is the newest."""
         node, before = self._node(name, journal), self.nodes.get(name)
         if before is not None:
             _, parts = self.scene.files[before.generation]
@@ -405,7 +414,7 @@ class World:
         return node
 
     def add_scheduler(self, generation: int | None = None) -> SimulatedScheduler:
-        """Add a scheduler, with the mesh file of that generation; None: the newest one that is there."""
+        """Add a scheduler with the mesh file of this generation; None: the newest file in use."""
         _, parts = self.scene.files[self.generation if generation is None else generation]
         number = len(self.schedulers) + 1
         name = f"scheduler {number}"
@@ -413,7 +422,7 @@ class World:
         return self.schedulers[-1]
 
     def take_newer_file(self) -> list[str]:
-        """Switch to the newest mesh file; return the nodes that it adds."""
+        """Switch to the newest mesh file. Return the nodes that it adds."""
         self.generation = max(self.scene.files)
         added = [name for name in self.scene.parts.nodes if name not in self.nodes]
         for name in added:
@@ -423,7 +432,7 @@ class World:
     # ------------------------------------------------------------------------------- the broker's observer
 
     def happens(self) -> None:
-        """Count an event; begin the faults that are due."""
+        """Count an event, and begin the faults that are due."""
         history = self.history
         history.events += 1
         while self._due and self._due[-1].at <= history.events:

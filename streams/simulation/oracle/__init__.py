@@ -1,6 +1,6 @@
-"""What must hold after every event of a simulated history, told by code of its own.
+"""The oracle: what must hold after every event of a simulated history.
 
-It reads bytes as docs/reference/wire.md describes them, mixes, counts charges and prices releases by itself.
-It imports nothing of the mesh (a contract of import-linter holds that): a fault in the codec, the chain, the
-weights, a ledger or a journal is a fault of the product alone, and shows.
+Its code is its own. It reads bytes as docs/reference/wire.md describes them, mixes, counts charges and prices
+releases. It imports nothing of the mesh, which a contract of import-linter ensures. So a fault in the codec,
+the chain, the weights, a ledger or a journal is a fault of the product alone, and the oracle sees it.
 """

@@ -1,4 +1,4 @@
-"""What the oracle is handed, as plain values: mesh files, processes, their journals, faults."""
+"""The oracle's input as plain values: mesh files, processes, their journals, and faults."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ FloatArray = NDArray[np.float64]
 
 
 class Clock(NamedTuple):
-    """The clock of slots: the first begins at 0, each lasts `period` seconds."""
+    """The clock of slots. The first slot begins at 0, and each lasts `period` seconds."""
 
     period: float
 
     def round_at(self, seconds: float) -> int:
-        """Return the round whose slot is then."""
+        """Return the round whose slot includes this moment."""
         return floor(seconds / self.period) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One mesh file: its text as a tree, and the edges (source, target) that have a topic."""
+    """One mesh file: its content as a tree, and the edges (source, target) that have a topic."""
 
     tree: Mapping[str, Any]
     edges: frozenset[tuple[str, str]]
@@ -32,11 +32,12 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The mesh of a history: what every party knows, as plain values.
+    """The mesh of a history as plain values. Every party knows them.
 
-    `files` by generation. `bounds`: of each node's releases, in L2. `node_keys`, `scheduler_keys`: public
-    keys by name, None if nothing is signed. `edge_topics`: (source, targets) by topic. `topics`: the topic
-    of an edge. `progress`: node by topic. `rounds`: the last one.
+    `files` are by generation. `bounds` are the L2 bounds of each node's releases. `node_keys` and
+    `scheduler_keys` are public keys by name, None if messages are not signed. `edge_topics`: (source,
+    targets) by topic. `topics`: the topic of an edge. `progress`: the node by topic. `rounds`: the last
+    round.
     """
 
     mesh: str
@@ -57,7 +58,7 @@ class Setup:
 
 
 class Lost(NamedTuple):
-    """A source that was given up in a round: its life, and its weight."""
+    """A source that was given up in a round: its node, its life, and its weight in the plan."""
 
     source: str
     instance: str
@@ -65,9 +66,10 @@ class Lost(NamedTuple):
 
 
 class Durable(NamedTuple):
-    """A journal's record, as it became durable: the release `value` for `round`, made in `stepped`.
+    """A journal's record when it became durable: the release `value` for `round`, made in the step of
+    `stepped`.
 
-    `span`: the records of the data topic that a next slot by count may read begin there (None: at its end).
+    `offset`: the first record of the data topic that the next slot by count may read; None: the topic's end.
     """
 
     round: int
@@ -85,7 +87,9 @@ class Durable(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A process that starts: its node, its disk's folder, its mesh file, and what its journal holds."""
+    """A process at its start: its node, the folder of its disk, its mesh file, and what its
+    journal contains.
+    """
 
     node: str
     folder: int
@@ -96,7 +100,7 @@ class Begun(NamedTuple):
 
 
 class HandedDecision(NamedTuple):
-    """A node's decision: the point it acts on, and the values of other nodes that it was made of."""
+    """A node's decision: its point, and the values of other nodes from which it was made."""
 
     round: int
     point: FloatArray
@@ -105,24 +109,24 @@ class HandedDecision(NamedTuple):
 
 
 class HandedSlot(NamedTuple):
-    """The records of a slot: where they stand in the data topic."""
+    """A slot: the offsets of its records in the data topic."""
 
     round: int
     offsets: tuple[int, ...]
 
 
 class RepeatedStep(NamedTuple):
-    """A step made again with the noise that was drawn: the release, and the slot's mean gradient."""
+    """A repeated step, with the noise that the process drew: the release, and the slot's mean gradient."""
 
     value: FloatArray
     gradient: FloatArray
 
 
 class Repeated(Protocol):
-    """Steps of a node's learner, made again on the values that the oracle gives."""
+    """Repeats the steps of a node's learner on values that the oracle gives."""
 
     def decide(self, name: str, round: int, consensus: FloatArray, share: float) -> FloatArray:
-        """Return the decision for a consensus; `share`: the sum of squares of its weights."""
+        """Return the decision for a consensus. `share` is the sum of squares of the consensus's weights."""
 
     def contain(self, name: str, values: FloatArray) -> FloatArray:
         """Return the values projected onto the set of releases."""
@@ -131,7 +135,7 @@ class Repeated(Protocol):
         """Return whether the mesh has dynamics."""
 
     def moved(self, name: str, values: FloatArray, times: int) -> FloatArray:
-        """Return the values moved by that many rounds of the mesh's dynamics, if it has any."""
+        """Return the values after this many rounds of the mesh's dynamics; unchanged if it has none."""
 
     def start(self, name: str) -> FloatArray:
         """Return the first release."""
@@ -146,7 +150,10 @@ class Repeated(Protocol):
         charged: int,
         span: tuple[int, int] | None,
     ) -> RepeatedStep:
-        """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
+        """Return the step with the noise that was drawn last.
+
+        `span` gives the records of the slot; None: the records that the process read.
+        """
 
     def observed(self, name: str, point: FloatArray) -> FloatArray:
         """Return the coordinates that the loss sees."""
@@ -159,14 +166,14 @@ class Repeated(Protocol):
 class Excuses:
     """What the faults of a history excuse.
 
-    `clones`: copies made of a node's journal; each may lead to two values for one round, beside those that
-    were under way when the newer process started. `liars`: nodes that forge records on their own topics.
-    `forgotten`: topics that have lost acknowledged records. `rolled_back`: nodes whose journal was replaced
-    by an older one. `broken`: nodes that stay broken for ever. `ahead`: the round that a scheduler's clock
-    has shown. `forged`: a stranger's records by topic, in a signed mesh: its own messages, and others'
-    messages on topics where they do not belong. `partitions`: the current number of lost connections.
-    `late_until`: the time from which schedulers and their records are on time again. `calm_at`: the time at
-    which all other faults have stopped.
+    `clones`: the number of copies made of a node's journal. Each copy may lead to two values for one round,
+    in addition to those that were being sent when the newer process started. `liars`: nodes that forge
+    records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`: nodes
+    whose journal was replaced by an older one. `broken`: nodes that remain broken. `ahead`: the largest round
+    that a scheduler's clock has shown. `forged`: a stranger's records by topic, in a signed mesh: its own
+    messages, and others' messages on topics where they do not belong. `partitions`: the current number of
+    lost connections. `late_until`: the time from which schedulers and their records are on time again.
+    `calm_at`: the time at which all other faults have stopped.
     """
 
     clones: Counter[str] = field(default_factory=Counter)

@@ -22,11 +22,11 @@ from streams.simulation.oracle.topology import PlanLog
 from streams.simulation.oracle.wire import ReadBeat, ReadMember, ReadPlan, Unreadable, WireReader
 
 GRACE = 5.0
-"""Seconds of calm after which all has arrived that was under way, and been read."""
+"""Seconds of calm after which every message that was in flight has arrived and been read."""
 
 
 class Oracle:
-    """All checks of one history. `excuses`: faults tell there whom they excuse."""
+    """All checks of one history. Faults note in `excuses` which nodes and topics they excuse."""
 
     def __init__(self, setup: Setup, repeated: Repeated, history: SimulatedHistory) -> None:
         self.excuses, self._setup, self._repeated, self._history = Excuses(), setup, repeated, history
@@ -39,7 +39,7 @@ class Oracle:
         self._newest: dict[int, WatchedProcess] = {}  # by folder
         self._processes: list[WatchedProcess] = []
         self._wishes: dict[str, int] = {}
-        self._hellos: dict[tuple[str, str], tuple[int, float]] = {}  # by boot: which came first, and when
+        self._hellos: dict[tuple[str, str], tuple[int, float]] = {}  # by node and boot: order, time
         self._missing: dict[tuple[str, int], set[str]] = {}
         self._own: dict[int, dict[str, FloatArray]] = {}
         self._partial: set[int] = set()
@@ -72,7 +72,10 @@ class Oracle:
             self._beat_appended(setup.progress[topic], value)
 
     def forgotten(self, topic: str, count: int, left: Iterable[tuple[bytes, float]]) -> None:
-        """Record that a topic has lost its last `count` records; `left`: the others, and when each came."""
+        """Record that a topic has lost its last `count` records.
+
+        `left`: the others, and when each was appended.
+        """
         self.excuses.forgotten.add(topic)
         if topic == self._setup.topology:
             self.topology.read_again(left)
@@ -106,7 +109,7 @@ class Oracle:
     # --------------------------------------------------------------------------------------- processes
 
     def begun(self, begun: Begun) -> WatchedProcess:
-        """Record that a process has started, before it sends anything but a hello. Raises Violation."""
+        """Record that a process has started. Until then it has sent nothing but a hello. Raises Violation."""
         process = self._lives.begin(begun, self._history.now)
         process.wish = self._wishes.get(begun.node)
         self._processes.append(process)
@@ -121,7 +124,7 @@ class Oracle:
         self._processes.remove(process)
 
     def restored(self, folder: int, behind: int, count: int) -> None:
-        """Record that a disk's journal is an older copy, of `count` records, and `behind` by so many."""
+        """Record that a disk's journal is an older copy. It lacks `behind` records, and has `count`."""
         self._lives.restored(folder, behind, count)
 
     def copied(self, folder: int, copy: int) -> None:
@@ -129,7 +132,7 @@ class Oracle:
         self._lives.copied(folder, copy)
 
     def asked(self, name: str, leave_from: int | None) -> None:
-        """Handle an owner's wish that no plan names the node from that round on; None: any may."""
+        """Handle an owner's wish that no plan names the node from this round on. None: any plan may."""
         if leave_from is None:
             self._wishes.pop(name, None)
         else:
@@ -137,11 +140,11 @@ class Oracle:
             self._history.reached.add(Reached.LEFT)
 
     def halted(self, process: WatchedProcess) -> None:
-        """Record that a machine is done: the run is over, or the node has left. Raises Violation."""
+        """Record that a machine is done, as the run is over or the node has left. Raises Violation."""
         name, valid = process.name, self.topology.valid
         if any(plan.ended for plans in valid.values() for plan in plans):
             return
-        # what its owner has taken back a moment ago it may not have been told yet
+        # the process may not know yet that its owner has just withdrawn the wish
         wishes = [process.wish, self._steps.account(process).leave_from]
         leave_from = min((round for round in wishes if round is not None), default=None)
         instance = process.begun.instance
@@ -171,7 +174,7 @@ class Oracle:
         self._check_replaced(process)
 
     def _check_beat(self, process: WatchedProcess, beat: ReadBeat) -> None:
-        """Check what a process's heartbeat says of itself, and of others."""
+        """Check the content of a process's heartbeat against its journal, its owner's wish, and the edges."""
         name = process.name
         if beat.hello:
             process.boot = beat.boot
@@ -192,7 +195,9 @@ class Oracle:
             raise Violation(f"{name} accuses a node of which no two values for a round are on the edge")
 
     def _check_replaced(self, process: WatchedProcess) -> None:
-        """Check, once the faults have stopped, that nobody has said hello since a process that goes on."""
+        """Check, after the faults have stopped, that no process continues after a newer one has
+        said hello.
+        """
         name, since = process.name, self._history.now - GRACE
         is_lost = self._topic_of(name) in self.excuses.forgotten
         if since < self.excuses.calm_at or name in self.excuses.liars or is_lost:
@@ -201,7 +206,7 @@ class Oracle:
             raise Violation(f"{name} has two processes: a replaced one goes on")
 
     def _after(self, process: WatchedProcess) -> list[tuple[int, float]]:
-        """Return the first hellos of the node's other processes that came after its own."""
+        """Return the first hellos of the node's other processes that came after this process's."""
         rivals = [rival for rival in self._processes if rival.name == process.name and rival is not process]
         hellos = [self._hellos.get((rival.name, rival.boot or "")) for rival in rivals]
         before = self._hellos.get((process.name, process.boot or ""))
@@ -213,19 +218,19 @@ class Oracle:
     # --------------------------------------------------------------------------------------- its rounds
 
     def wished(self, process: WatchedProcess, leave_from: int | None) -> None:
-        """Record that a process has been told its owner's wish."""
+        """Record that a process has learnt of its owner's wish."""
         process.wish = leave_from
 
     def decided(self, process: WatchedProcess, decision: HandedDecision) -> None:
-        """Record a decision that can be acted on."""
+        """Record a decision that the node can act on."""
         process.decision, process.decided_at = decision, self._history.now
 
     def slot(self, process: WatchedProcess, slot: HandedSlot) -> None:
-        """Record the places of a slot's records."""
+        """Record the offsets of a slot's records."""
         process.slot = slot
 
     def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
-        """Check a record that has become durable; `draws`: the noise drawn since the one before."""
+        """Check a record that has become durable. `draws`: the noise drawn since the previous record."""
         name = process.name
         kind = "exact" if record.exact else "noisy"
         self._history.note(name, "journals", f"release for {record.round}, {kind}, {record.charged} paid")
@@ -238,7 +243,9 @@ class Oracle:
             self.stepped[name] = max(self.stepped.get(name, 0), record.stepped)
 
     def gave_up(self, process: WatchedProcess, source: str, round: int, looked_at: float) -> None:
-        """Check that what the edge held when its end was looked up has been read."""
+        """Check that a process that gives up a source has read all that its edge had at the look-up of its
+        end.
+        """
         self._history.reached.add(Reached.GIVEN_UP)
         name, plans = process.name, self.topology.valid.get(round)
         if plans is None:
@@ -254,7 +261,7 @@ class Oracle:
     def scored(
         self, process: WatchedProcess, round: int, gradient: FloatArray, point: FloatArray, regret: float
     ) -> None:
-        """Check a slot's score, and the owner's regret, by its definition, from the steps made again."""
+        """Check a slot's score and the owner's regret, computed by its definition from the repeated steps."""
         name, repeated = process.name, self._repeated
         mine, decision = process.gradients.get(round, (None, None))
         if mine is None or decision is None:
@@ -278,12 +285,12 @@ class Oracle:
                 self._check_sent(process)
 
     def _check_sent(self, process: WatchedProcess) -> None:
-        """Check that a release that a process had in its journal, for a round that it has stepped, is out."""
+        """Check that a process has sent the releases of its journal for all rounds that it has stepped."""
         name, excuses, start = process.name, self.excuses, process.begun
         if name in excuses.liars | excuses.broken or self._after(process):
             return
         if self._setup.topology in excuses.forgotten:
-            return  # without a plan nobody knows who should hear it
+            return  # without a plan it is unknown who should receive the releases
         kept_rounds = {record.round for record in start.records}
         oldest = min(kept_rounds, default=0)
         stepped = {record.stepped for record in process.records.values()}
@@ -311,10 +318,10 @@ class Oracle:
         for lost_round, source in record.corrected:
             self._missing.get((name, lost_round), set()).discard(source)
         if len(decision.heard) + len(record.given_up) < len(decision.edges):
-            self._partial.add(round)  # a source that nobody trusts any more, or without a topic
+            self._partial.add(round)  # one source is distrusted, or has no topic
 
     def _check_sums(self) -> int:
-        """Check the sums over nodes of every whole round; return how many there were."""
+        """Check the sums over nodes of every complete round. Return the number of these rounds."""
         round_count, excuses = 0, self.excuses
         for round, mixed in self._steps.mixed.items():
             plans = self.topology.valid[round]
@@ -323,7 +330,7 @@ class Oracle:
             complete = all(name in mixed and not self._missing[name, round] for name in names)
             excused = (excuses.rolled_back | excuses.liars) & set(names)
             if excuses.clones:
-                excused |= self._edges.two_valued(round)  # no plan says who heard which of them
+                excused |= self._edges.two_valued(round)  # no plan tells which node heard which value
             if not complete or round in self._partial or excused or len(plans) > 1:
                 continue
             round_count += 1

@@ -1,4 +1,6 @@
-"""Follows every release from a disk to the edges: what a restart finds, what is published, and paid."""
+"""Follows every release from a disk to the edges: what a restart must find, what is published,
+and charged.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,13 +19,13 @@ from streams.simulation.oracle.given import (
 from streams.simulation.oracle.wire import ReadRelease
 
 Key = tuple[str, str, int, str]
-"""Source, target, round, instance."""
+"""(source, target, round, instance)"""
 Made = tuple[str, str, int, bytes]
-"""A release: node, instance, round, value."""
+"""A release: (node, instance, round, value)."""
 
 
 class EdgeValue:
-    """A value that stood on an edge, and since when."""
+    """A value that was on an edge, and since when."""
 
     __slots__ = ("bits", "time", "value")
 
@@ -37,24 +39,25 @@ class EdgeLog:
     def __init__(self, setup: Setup, excuses: Excuses, history: SimulatedHistory) -> None:
         self._setup, self._excuses, self._history = setup, excuses, history
         self.values: dict[Key, list[EdgeValue]] = {}
-        self.second: set[tuple[str, str, str]] = set()  # source, target, instance with two values for a round
+        self.second: set[tuple[str, str, str]] = set()  # (source, target, instance) of two values
         self._present: dict[str, list[ReadRelease | None]] = {topic: [] for topic in setup.edge_topics}
         self._published: dict[tuple[str, str, int], set[bytes]] = {}
         self._split: dict[str, set[tuple[str, int]]] = {}
         self._noisy: Counter[str] = Counter()
         self._under_way: Counter[str] = Counter()
-        self._origins: dict[Made, tuple[WatchedProcess, float]] = {}  # who made it, and when it was durable
+        self._origins: dict[Made, tuple[WatchedProcess, float]] = {}  # its process, and durable since
         self._offsets: dict[Made, tuple[int, ...]] = {}
         self._used: dict[tuple[str, int], Made] = {}
         self._shared: dict[str, set[tuple[str, int]]] = {}
 
     def noisy(self, name: str) -> int:
-        """Return how many different noisy releases of a node have stood on edges."""
+        """Return how many different noisy releases of a node have been on edges."""
         return self._noisy[name]
 
     def appended(self, topic: str, release: ReadRelease | None, charged: int) -> None:
-        """Handle a record of an edge (None: unreadable); `charged`: the most that its node's journals
-        have.
+        """Handle a record of an edge; `release` is None if it is unreadable.
+
+        `charged` is the largest number of charges in any journal of the source.
         """
         self._present[topic].append(release)
         if release is None:
@@ -77,17 +80,17 @@ class EdgeLog:
         return [release for release in self._present[topic] if release is not None]
 
     def may_be_heard(self, key: Key, value: FloatArray) -> bool:
-        """Return whether a reader may take that value: the first one that stood there."""
+        """Return whether a reader may use this value. It must be the first one on the edge for its round."""
         bits = value.tobytes()
         return any(bits == release.bits for release in self.first(key))
 
     def first(self, key: Key) -> list[EdgeValue]:
-        """Return what readers may take: the first value, or any if the edge has lost records."""
+        """Return the values that readers may use: the first one, or all if the edge has lost records."""
         values = self.values.get(key, [])
         return values if self._setup.topics[key[0], key[1]] in self._excuses.forgotten else values[:1]
 
     def two_valued(self, round: int) -> set[str]:
-        """Return the nodes of which two values for a round stood on edges."""
+        """Return the nodes with two values for a round on edges."""
         return {
             name
             for (name, _, made_for), bits in self._published.items()
@@ -97,13 +100,13 @@ class EdgeLog:
     # -------------------------------------------------------------------------- from journal to edge
 
     def durable(self, process: "WatchedProcess", record: Durable, offsets: tuple[int, ...]) -> None:
-        """Record a release that is in a journal, and the records that went into it."""
+        """Record that a release is in a journal, and the records of the data topic that went into it."""
         origin = process.name, process.begun.instance, record.round, record.value.tobytes()
         self._origins.setdefault(origin, (process, self._history.now))
         self._offsets[origin] = () if record.exact else offsets
 
     def sending(self, records: dict[int, Durable], instance: str, release: ReadRelease) -> None:
-        """Check that a release that a process sends is what its journal has. Raises Violation."""
+        """Check that a release that a process sends is equal to the one in its journal. Raises Violation."""
         name, round = release.source, release.round
         record = records.get(round)
         if record is None or release.instance != instance:
@@ -136,15 +139,18 @@ class EdgeLog:
             raise Violation(f"{name} has drawn {self._noisy[name]} times, and charged {charged} rounds")
 
     def is_unknown(self, name: str) -> bool:
-        """Return whether disk and broker have both lost releases of the node: then nobody knows of them."""
+        """Return whether disk and broker have both lost releases of the node, so that it cannot
+        know of them.
+        """
         topics = {topic for topic, (source, _) in self._setup.edge_topics.items() if source == name}
         return name in self._excuses.rolled_back and bool(topics & self._excuses.forgotten)
 
     def _was_under_way(self, one: Made, other: Made) -> bool:
-        """Return whether two releases are of two disks, and nobody could know the older process's in time.
+        """Return whether two releases are of two disks, and the newer process could not know the older's
+        release.
 
-        That is so if it was in its journal, and not on the edges, when the newer process looked at them.
-        Those that stood there are looked for at that process's start.
+        That is so if the release was durable when the newer process started, and not on the edges. Releases
+        that were on the edges are checked at that process's start.
         """
         if one not in self._origins or other not in self._origins:
             return False
@@ -154,9 +160,10 @@ class EdgeLog:
         return older.begun.folder != newer.begun.folder and durable_at <= newer.at
 
     def _use(self, name: str, origin: Made) -> None:
-        """Check that no record of the release is in another one; a copied journal may reuse those of a round.
+        """Check that no record of this release is in another release.
 
-        It may also reuse records of releases that were under way when its process started.
+        A copied journal may use the records of one round again. A process may also use records of releases
+        that were being sent when it started.
         """
         for offset in self._offsets.get(origin, ()):
             earlier = self._used.setdefault((name, offset), origin)
@@ -169,9 +176,9 @@ class EdgeLog:
 
 @dataclass(slots=True)
 class Disk:
-    """A disk, and the journal on it: the records of its newest life, and all charges before that.
+    """A disk and its journal: the records of the newest life, and all charges before that life.
 
-    `kept`: how many of the newest records it has; it forgets older ones.
+    `kept` is the number of newest records that the journal still has, as it drops older ones.
     """
 
     instance: str
@@ -181,7 +188,7 @@ class Disk:
 
     @property
     def charged(self) -> int:
-        """The charges of all its lives."""
+        """The number of charges of all lives of the journal."""
         return self.records[-1].charged if self.records else self.carried
 
     def copied(self) -> "Disk":
@@ -191,11 +198,11 @@ class Disk:
 
 @dataclass(slots=True, eq=False)
 class WatchedProcess:
-    """A process of a node, and its life as the journal tells it.
+    """A process of a node, and its life according to the journal.
 
-    `records` by round. `steps`: rounds stepped since it joined last. `lost`: what it has given up and not
-    corrected. `sent`: topics and rounds of its releases. `gradients`: of each step, with its decision, made
-    again; `scored`: those of the regret.
+    `records` are by round. `steps`: the rounds stepped since it last joined. `lost`: the sources that it has
+    given up and not corrected. `sent`: (topic, round) of its releases. `gradients`: the repeated gradient and
+    decision of each step. `scored`: those that are in the regret.
     """
 
     begun: Begun
@@ -215,12 +222,12 @@ class WatchedProcess:
 
     @property
     def name(self) -> str:
-        """Its node."""
+        """The process's node."""
         return self.begun.node
 
     @property
     def charged(self) -> int:
-        """The charged rounds that its journal has."""
+        """The number of charged rounds in its journal."""
         return self.newest.charged if self.newest else self.begun.carried
 
     @property
@@ -229,9 +236,9 @@ class WatchedProcess:
         return self.newest.stepped if self.newest else 0
 
     def remember(self, record: Durable) -> None:
-        """Handle the next record."""
+        """Handle the next record of the journal."""
         if self.newest is not None and record.stepped != self.newest.round:
-            self.lost.clear()  # it was away, and has joined again
+            self.lost.clear()  # the node was away and has joined again
             self.steps.clear()
         self.newest = self.records[record.round] = record
         if record.stepped:
@@ -250,13 +257,13 @@ class Lives:
         self._most: dict[str, int] = {}
 
     def most_charged(self, name: str) -> int:
-        """Return the most charges that a journal of the node has ever had."""
+        """Return the largest number of charges that any journal of the node has had."""
         return self._most.get(name, 0)
 
     def restored(self, number: int, behind: int, count: int) -> None:
         """Record that a disk's journal is an older copy.
 
-        Its newest `behind` records are not there. Of those before it has `count`.
+        It lacks the newest `behind` records, and has `count` of those before.
         """
         folder = self._folders.get(number)
         if folder is not None and behind:
@@ -269,7 +276,7 @@ class Lives:
             self._folders[copy] = self._folders[folder].copied()
 
     def begin(self, begun: Begun, at: float) -> WatchedProcess:
-        """Check what a process finds on its disk, and return it. Raises Violation."""
+        """Check what a process finds on its disk, and return the process. Raises Violation."""
         folder = self._folders.setdefault(begun.folder, Disk(begun.instance))
         name = begun.node
         if folder.instance != begun.instance:
@@ -284,7 +291,7 @@ class Lives:
             raise Violation(f"{name} starts with other records than its journal was given")
         self._check_newest(begun)
         process = WatchedProcess(begun, at)
-        for record in folder.records:  # a journal has fewer, of which a step needs no more
+        for record in folder.records:  # a journal has fewer records, as a step needs no more
             process.remember(record)
         self._most[name] = max(self._most.get(name, 0), process.charged)
         return process
@@ -298,7 +305,10 @@ class Lives:
         self._most[process.name] = max(self._most.get(process.name, 0), record.charged)
 
     def _check_newest(self, begun: Begun) -> None:
-        """Check that no process continues with a journal that lacks releases that its node has published."""
+        """Check that a process's journal has all releases of its node on edges.
+
+        Otherwise it must not continue.
+        """
         name, instance = begun.node, begun.instance
         values = {record.round: record.value.tobytes() for record in begun.records}
         newest = max(values, default=0)
@@ -313,5 +323,5 @@ class Lives:
 
 
 def _text(record: Durable) -> tuple[object, ...]:
-    """Return the parts of a record that a restart must find again."""
+    """Return the parts of a record that a restart must find unchanged."""
     return record.round, record.stepped, record.value.tobytes(), record.exact, record.charged, record.given_up

@@ -1,4 +1,6 @@
-"""Makes every step again: mixed from the edges by the plan, charged by the file, late releases added."""
+"""Repeats every step: mixed from the edges by the plan, charged by the mesh file, with late
+releases added.
+"""
 
 import math
 from collections.abc import Mapping
@@ -24,20 +26,23 @@ from streams.simulation.oracle.topology import PlanLog
 from streams.simulation.oracle.wire import ReadMember, ReadPlan
 
 READ = 1.0
-"""Seconds of calm in which a process has read what stands on its edges."""
+"""Seconds of calm in which a process reads everything on its edges."""
 BITS = 30
-"""Bits of a clip's grid, below the bound."""
+"""The number of bits of the grid below a clip's bound."""
 SUBSETS = 64
-"""The most sets of sources that are tried for a listener, who does not tell whom it heard."""
+"""The largest number of sets of sources that are tried for a listener, as it does not report whom it
+heard."""
 
 Draw = tuple[str, int, float]
-"""A draw of noise: its kind, its round, its scale."""
+"""A draw of noise: its kind, its round, and its scale."""
 Term = tuple[str, float, FloatArray]
 Row = list[tuple[ReadMember, float]]
 
 
 def summed(terms: list[Term]) -> FloatArray:
-    """Return the sum of weights times values, in the order of the nodes' ids: bit for bit."""
+    """Return the sum of weights times values in the order of the nodes' ids, so that it is equal
+    bit for bit.
+    """
     total: FloatArray | None = None
     for _, weight, value in sorted(terms, key=lambda term: term[0].encode()):
         total = weight * value if total is None else total + weight * value
@@ -48,11 +53,12 @@ def summed(terms: list[Term]) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccount:
-    """The account of one node. An attribute is None where the file's mechanism has another formula.
+    """How one node is charged. An attribute is None if the oracle has no formula for the file's mechanism.
 
-    `draws`: the kind of noise of a release (None: it has none). `cost`: the epsilon of a release if all
-    records of its slot change. `last`: the last round that may be learnt from. `scale`: that of the noise, in
-    steps. `known`: whether the oracle has the formula. `leaves`: whether the node does after its budget.
+    `draws`: the kind of noise of a release (None: no noise). `cost`: the epsilon of a release if all records
+    of its slot change. `last`: the last round in which the node may learn. `scale`: the noise's scale, in
+    steps of the grid. `known`: whether the oracle has the formula. `leaves`: whether the node leaves after
+    its budget.
     """
 
     draws: str | None
@@ -64,7 +70,7 @@ class NodeAccount:
 
     @classmethod
     def of(cls, file: FileFacts, name: str) -> "NodeAccount":
-        """Return a node's account by the mesh file."""
+        """Return the account of a node according to the mesh file."""
         mesh = file.tree["mesh"]
         privacy = dict(mesh["privacy"])
         nodes = mesh["nodes"]
@@ -102,28 +108,30 @@ class NodeAccount:
         return cls(draws, cost, last, scale, known=True, leaves=leaves)
 
     def learns(self, round: int, charged: int) -> bool | None:
-        """Return whether a node that has charged so much learns in a round; None: not known."""
+        """Return whether a node with this number of charges learns in the round; None if the oracle cannot
+        tell.
+        """
         if not self.known:
             return None
         return self.last is None or (round <= self.last and charged < self.last)
 
     def spent(self, charged: int) -> float | None:
-        """Return the epsilon of the stream after so many charges, rounded up; None: not known."""
+        """Return the epsilon of the stream after this number of charges, rounded up; None: unknown."""
         if not self.known:
             return None
         return math.inf if self.cost is None else _rounded_up(charged * self.cost)
 
     @property
     def leave_from(self) -> int | None:
-        """The first round without a node that leaves once its budget is spent."""
+        """The first round without a node that leaves after its budget is spent; None if it stays."""
         return self.last + 2 if self.leaves and self.last is not None else None
 
 
 def laplace_scale(bound: float, dimension: int, epsilon: Fraction, *, counted: bool = False) -> float:
-    """Return 2K/epsilon: a record moves the slot's sum by at most 2K steps of the grid in L1.
+    """Return 2K/epsilon. A record moves the slot's sum by at most 2K steps of the grid in L1.
 
-    The step is the power of two for which bound/step is in [2^29, 2^30). K leaves room to round d
-    coordinates, and for a third where each record's class is `counted`.
+    The step is the power of two for which bound/step is in [2^29, 2^30). K leaves room for rounding d
+    coordinates, and for an additional third if each record's class is `counted`.
     """
     step = 2.0 ** (math.floor(math.log2(bound)) + 1 - BITS)
     count = round(1 / (3 * step)) if counted else 0
@@ -136,7 +144,7 @@ def _rounded_up(value: Fraction) -> float:
 
 
 class Steps:
-    """Compares each record of a journal with the record that it must be."""
+    """Compares each record of a journal with the record that the step must give."""
 
     def __init__(
         self,
@@ -157,14 +165,14 @@ class Steps:
         slots = next(iter(setup.files.values())).tree["mesh"]["slots"]
         self._by_count, self._by_time = slots["by"] == "count", slots["by"] == "time"
         self._size = int(slots.get("size", 1))
-        self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node, with late releases
+        self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node, late releases included
 
     def account(self, process: WatchedProcess) -> NodeAccount:
         """Return the account of a process's releases."""
         return self._accounts[process.begun.generation, process.name]
 
     def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
-        """Check a record; the process is as before it. Raises Violation."""
+        """Check a record. The process is in the state before the record. Raises Violation."""
         if record.stepped == 0:
             self._check_first(process, record)
             return
@@ -182,14 +190,17 @@ class Steps:
         raise wrong
 
     def _check(self, process: WatchedProcess, record: Durable, plan: ReadPlan, place: int) -> None:
-        """Check a record as a step of that plan; `place`: index of a late release among its edge's values."""
+        """Check a record as a step of this plan.
+
+        `place` is the index of a late release among its edge's values.
+        """
         name, member = process.name, plan.member(process.name)
         if member is None or member.instance != process.begun.instance:
             raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
         self._check_evidence(name, record)
         if not member.full:
             self._check_listener(process, record, plan)
-            process.lost.clear()  # what it mixes from now on has nothing of the rounds before
+            process.lost.clear()  # what it mixes later contains nothing of earlier rounds
             process.steps.clear()
             return
         decision = process.decision
@@ -215,7 +226,7 @@ class Steps:
     # ----------------------------------------------------------------------------------------- mixing
 
     def _own_weight(self, row: Row, terms: list[Term]) -> float:
-        """Return 1 less all weights, plus the weights of sources that were not heard."""
+        """Return 1 minus all weights, plus the weights of sources that were not heard."""
         total = 0.0
         for _, weight in row:
             total += weight
@@ -231,9 +242,9 @@ class Steps:
         decision: HandedDecision,
         row: Row,
     ) -> list[Term]:
-        """Return the sources that count with their values: the first ones that stood on their edges.
+        """Return the sources that were mixed, with their values. Each value must be the first on its edge.
 
-        Evidence against some may have come after the decision, and before the step that tells of it.
+        Evidence against a source may come after the decision and before the step that reports it.
         """
         name, edges = process.name, self._setup.files[process.begun.generation].edges
         silent, distrusted = (
@@ -260,18 +271,20 @@ class Steps:
         raise Violation(f"the release of {wrong[0]} that {name} took in {record.stepped} {text}")
 
     def _stood(self, name: str, source: ReadMember, record: Durable, value: FloatArray) -> bool:
-        """Return whether the source's release of the stepped round stood first on its edge to the node."""
+        """Return whether this value of the source for the stepped round was the first on its edge to the
+        node.
+        """
         return self._edges.may_be_heard((source.name, name, record.stepped, source.instance), value)
 
     def _check_given_up(self, name: str, record: Durable, row: Row) -> None:
-        """Check that what is given up is of the plan: its life, and its weight."""
+        """Check that the sources that were given up are in the plan, with their lives and weights."""
         planned = {(member.name, member.instance, weight) for member, weight in row}
         wrong = [silent.source for silent in record.given_up if tuple(silent) not in planned]
         if wrong:
             raise Violation(f"{name} gives up {wrong[0]} in {record.stepped} as no plan has it")
 
     def _check_evidence(self, name: str, record: Durable) -> None:
-        """Check that whoever is distrusted has two values for a round on the edge."""
+        """Check that every distrusted source has two values for a round on the edge."""
         for source, instance in record.distrusted:
             if (source, name, instance) not in self._edges.second:
                 raise Violation(
@@ -281,12 +294,14 @@ class Steps:
     # ----------------------------------------------------------------------------------- late releases
 
     def _is_unsure(self, process: WatchedProcess, record: Durable) -> bool:
-        """Return whether a late release may be either of two values, as the edge has lost the first."""
+        """Return whether a late release may have either of two values, because the edge has lost
+        the first.
+        """
         late = {source for round, source in record.corrected if (round, source) in process.lost}
         return any(self._setup.topics[source, process.name] in self._excuses.forgotten for source in late)
 
     def _late(self, process: WatchedProcess, record: Durable, place: int) -> list[tuple[int, FloatArray]]:
-        """Return what late releases add to the consensus of which rounds: a_ij (q_j - q_i)."""
+        """Return what late releases add to the consensus of each round: a_ij (q_j - q_i)."""
         name, late = process.name, []
         for round, source in record.corrected:
             silent = process.lost.get((round, source))
@@ -301,7 +316,7 @@ class Steps:
     def _consensus(
         self, process: WatchedProcess, plan: ReadPlan, mixed: FloatArray, late: list[tuple[int, FloatArray]]
     ) -> FloatArray:
-        """Return z_t: what was mixed, and what late releases add, moved by each step since."""
+        """Return z_t: the mixed values plus those that late releases add, moved by each step since."""
         name, repeated = process.name, self._repeated
         skipped = plan.round - plan.follows - 1 if self._by_time and plan.follows else 0
         if skipped and repeated.moves(name):
@@ -312,7 +327,7 @@ class Steps:
         return repeated.contain(name, mixed) if late else mixed
 
     def _check_corrections(self, process: WatchedProcess, record: Durable) -> None:
-        """Check, once the faults have stopped, that no late release of the last H steps is left out."""
+        """Check, after the faults have stopped, that all late releases of the last H steps are corrected."""
         name, excuses = process.name, self._excuses
         since = process.decided_at - READ
         if since < max(excuses.calm_at, process.at):
@@ -333,7 +348,9 @@ class Steps:
     # --------------------------------------------------------------------------------------- listeners
 
     def _check_listener(self, process: WatchedProcess, record: Durable, plan: ReadPlan) -> None:
-        """Check that a listener charges nothing, and continues from the equal average of those it heard."""
+        """Check that a listener charges nothing, and continues from the equal average of the values that it
+        heard.
+        """
         name, round, newest = process.name, record.stepped, process.newest
         if not record.exact or (newest is not None and record.charged != newest.charged):
             raise Violation(f"{name} listens in round {round}, and charges or draws")
@@ -361,7 +378,9 @@ class Steps:
             )
 
     def _alone(self, process: WatchedProcess, round: int) -> FloatArray:
-        """Return the release after listening to nobody: the last one, moved to the next round."""
+        """Return the release of a node that listened and heard nobody: its last one, moved to the
+        next round.
+        """
         name, newest = process.name, process.newest
         if newest is None:
             return self._repeated.start(name)
@@ -373,7 +392,7 @@ class Steps:
     # ----------------------------------------------------------------------------------------- charges
 
     def _check_first(self, process: WatchedProcess, record: Durable) -> None:
-        """Check the first release of a run's first plan."""
+        """Check the first release of a node in the first plan of a run."""
         name = process.name
         plans = [plan for plan in self._topology.valid.get(record.round, []) if plan.follows == 0]
         if not plans or process.newest is not None or not record.exact:
@@ -383,7 +402,7 @@ class Steps:
         self._check_carried(process, record, plans[-1])
 
     def _check_carried(self, process: WatchedProcess, record: Durable, plan: ReadPlan) -> None:
-        """Check the charges at the start of a life: those of earlier ones, and what plans count."""
+        """Check the charges at the start of a life against those of earlier lives and of the plans."""
         name, excuses = process.name, self._excuses
         counted = max(process.begun.carried, plan.named.get(name, 0))
         if record.charged != counted:
@@ -396,7 +415,7 @@ class Steps:
             )
 
     def _check_draws(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
-        """Check that a release has the noise that the node's own settings ask for, or none."""
+        """Check that a release has the noise of the node's own settings, or none if it is exact."""
         name, account = process.name, self.account(process)
         if record.exact:
             if draws:
@@ -413,7 +432,7 @@ class Steps:
         """Check what a step has charged and spent, by the node's own epsilon and budget."""
         name, account, round = process.name, self.account(process), record.stepped
         learns = account.learns(round, process.charged)
-        if learns is None:  # a formula that the oracle has not
+        if learns is None:  # the oracle has no formula for the mechanism
             learns = record.charged > process.charged
         charged, exact = process.charged + learns, not learns or account.draws is None
         if record.charged != charged or record.exact != exact:
@@ -434,7 +453,7 @@ class Steps:
         consensus: FloatArray,
         share: float,
     ) -> None:
-        """Repeat the step with the noise that was drawn."""
+        """Repeat the step with the noise that was drawn, and compare."""
         name, round, repeated = process.name, record.stepped, self._repeated
         point = repeated.decide(name, round, consensus, share)
         if point.tobytes() != decision.point.tobytes():
@@ -458,9 +477,9 @@ class Steps:
         process.gradients[round] = lesson.gradient, point
 
     def _span(self, process: WatchedProcess, record: Durable) -> tuple[int, int] | None:
-        """Return from where to where a slot by count read; None: the journal does not say.
+        """Return (first, end) of the offsets that a slot by count has read; None: the journal does not tell.
 
-        Raises Violation where a record is passed over.
+        Raises Violation if the slot has skipped a record.
         """
         newest, slot = process.newest, process.slot
         first = newest.offset if newest is not None else None
@@ -477,6 +496,6 @@ class Steps:
 
 
 def rows_of(points: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    """Return gradients and decisions as arrays."""
+    """Return the pairs of gradients and decisions as two arrays."""
     gradients, decisions = zip(*points, strict=True)
     return np.array(gradients), np.array(decisions)

@@ -1,4 +1,4 @@
-"""Reads the topology as its readers do, and checks every plan: whom it names, and by which file."""
+"""Reads the topology as readers do, and checks every plan: which nodes it names, and by which mesh file."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,11 +15,11 @@ from streams.simulation.oracle.wire import (
 )
 
 READ = 1.0
-"""Seconds after which a scheduler has read what stands on a topic, and its plans are on the topology."""
+"""Seconds in which a scheduler reads all that is on a topic, and its plans reach the topology."""
 
 
 class PlanLog:
-    """The chain of valid plans. `valid` has those of each round: more than one only if plans were lost."""
+    """The chain of valid plans. `valid` has the plans of each round: several only if plans were lost."""
 
     def __init__(self, setup: Setup, wire: WireReader, excuses: Excuses, history: SimulatedHistory) -> None:
         self.last: ReadPlan | None = None
@@ -28,19 +28,19 @@ class PlanLog:
         self._topics = {name: topic for topic, name in setup.progress.items()}
         self._named: dict[str, int] = {}
         self._marks = {NOTHING}
-        self._told: dict[str, dict[str, float]] = {}  # instances, with when each was told last, by node
+        self._told: dict[str, dict[str, float]] = {}  # by node: instances, last told at
         self._beats: dict[str, ReadBeat] = {}
         self._beaten: dict[str, float] = {}
-        self._leaving: dict[str, float] = {}  # since when the last heartbeats name the same round
-        self._replaced: dict[str, set[str]] = {}  # boots of processes before the one that said hello last
+        self._leaving: dict[str, float] = {}  # by node: since when its heartbeats name the same round
+        self._replaced: dict[str, set[str]] = {}  # by node: boots of processes that a later hello replaced
 
     @property
     def named(self) -> Mapping[str, int]:
-        """How many valid plans have named each node."""
+        """The number of valid plans that have named each node."""
         return self._named
 
     def heard(self, beat: ReadBeat) -> None:
-        """Handle a heartbeat that stands on a node's progress from now on."""
+        """Handle a heartbeat that has been appended to a node's progress."""
         now = self._history.now
         self._told.setdefault(beat.node, {})[beat.instance] = now
         before_it, replaced = self._beats.get(beat.node), self._replaced.setdefault(beat.node, set())
@@ -59,7 +59,7 @@ class PlanLog:
         return self._beats.get(name)
 
     def appended(self, value: bytes, stepped: Mapping[str, int]) -> None:
-        """Handle a record; only schedulers write plans that anybody can read. Raises Violation."""
+        """Handle a record. Schedulers must be the only writers of readable plans. Raises Violation."""
         record = self._record(value, self._history.now)
         if record is None:
             return
@@ -77,7 +77,10 @@ class PlanLog:
             self._count(plan)
 
     def read_again(self, left: Iterable[tuple[bytes, float]]) -> None:
-        """Record that the topology has lost its tail; `left`: its records, and when each was appended."""
+        """Record that the topology has lost its last records.
+
+        `left`: the others, and when each was appended.
+        """
         self.last, self._named = None, {}
         for value, appended in left:
             record = self.readable(value, appended)
@@ -86,7 +89,7 @@ class PlanLog:
                     self._count(plan)
 
     def readable(self, value: bytes, appended: float) -> ReadPlans | None:
-        """Return the plans of a record; None if readers refuse it."""
+        """Return the plans of a record; None if readers refuse the record."""
         try:
             return self._wire.plans(value, appended)
         except Unreadable:
@@ -129,7 +132,7 @@ class PlanLog:
         self._check_members(plan)
 
     def _check_round(self, plan: ReadPlan, stepped: Mapping[str, int]) -> None:
-        """Check that a plan is not far ahead of everybody, and that the run does not end early."""
+        """Check that a plan is not far ahead of every node, and that the run does not end early."""
         setup, excuses = self._setup, self._excuses
         horizon, furthest = setup.horizon, max(stepped.values(), default=0)
         clock_round = excuses.ahead if setup.clock is None else setup.clock.round_at(self._history.now)
@@ -138,7 +141,7 @@ class PlanLog:
             raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
         expected_nodes = set(self._named) - excuses.rolled_back - excuses.liars - set(excuses.clones)
         expected_nodes -= {name for name, beat in self._beats.items() if beat.leave_from is not None}
-        # a journal without a round has nothing to go on from
+        # a journal without a round cannot continue
         expected_nodes = {name for name in expected_nodes if stepped.get(name)}
         if plan.ended and plan.round <= setup.rounds and expected_nodes:
             raise Violation(
@@ -146,12 +149,14 @@ class PlanLog:
             )
 
     def _liars_have_the_say(self) -> bool:
-        """Return whether liars are more than half of the last plan: the median of its members is theirs."""
+        """Return whether more than half of the last plan's members lie, so that they decide their median."""
         members = {member.name for member in self.last.members} if self.last else set()
         return 2 * len(members & self._excuses.liars) > len(members)
 
     def _check_file(self, plan: ReadPlan) -> None:
-        """Check that a plan is made by the newest file of the plans so far, and fits it."""
+        """Check that a plan is by the newest mesh file that any plan so far was made by, and that it fits the
+        file.
+        """
         before = 0 if self.last is None else self.last.generation
         if plan.generation < before:
             raise Violation(f"plan {plan.round} is of generation {plan.generation}, after one of {before}")
@@ -168,14 +173,14 @@ class PlanLog:
             raise Violation(f"plan {plan.round} has edges {sorted(edges - file.edges)}, which have no topic")
 
     def _check_weights(self, plan: ReadPlan) -> None:
-        """Check that a listener hears all alike; whoever reads the plan has checked its sums."""
+        """Check that a listener's sources have equal weights. The reader of the plan has checked the sums."""
         for member in plan.members:
             row = plan.row(member.name)
             if not member.full and any(abs(weight * len(row) - 1) > TOLERANCE for _, weight in row):
                 raise Violation(f"plan {plan.round} lets {member.name} listen with unequal weights")
 
     def _check_members(self, plan: ReadPlan) -> None:
-        """Check that each member's life has been told, and that a new one listens first."""
+        """Check that each member's life has said hello, and that a new member listens first."""
         begins_again = not any(member.full for member in plan.members)
         for member in plan.members:
             earlier_member = self.last.member(member.name) if self.last else None
@@ -189,7 +194,7 @@ class PlanLog:
             self._check_current(plan, member.name, member.instance)
 
     def _check_current(self, plan: ReadPlan, name: str, instance: str) -> None:
-        """Check, unless schedulers may be late, that a plan follows the node's current heartbeat."""
+        """Check that a plan agrees with the node's current heartbeat, unless schedulers may be late."""
         excuses, beat, since = self._excuses, self._beats.get(name), self._history.now - READ
         if since < excuses.late_until or beat is None or name in excuses.liars:
             return

@@ -1,4 +1,4 @@
-"""Reads a mesh's messages, from docs/reference/wire.md alone: plans, heartbeats, releases, signatures."""
+"""Reads a mesh's messages as docs/reference/wire.md defines them: plans, heartbeats, releases, signatures."""
 
 import hashlib
 import math
@@ -16,25 +16,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from streams.simulation.oracle.given import FloatArray, Setup
 
 RELEASE, PLAN, HEARTBEAT, PLANS, SIGNED = 1, 2, 3, 6, 7
-"""The kinds of messages, by their second byte."""
+"""The kinds of messages, which are their second byte."""
 DOMAIN = b"mirrormesh signature 1"
 NOTHING = bytes(16)
-"""What a run's first record of plans continues."""
+"""The mark that a run's first record of plans continues."""
 LAST = 2**63 - 1
 LONGEST_RECORD = 2**18
 LONGEST_PLAN = 2**24
 TOLERANCE = 1e-9
 _NAME = re.compile(rb"[a-z0-9-]+")
 _SEEN = 4096
-"""Messages that are remembered: a release is on several edges, a heartbeat is sent again and again."""
+"""The number of messages that are remembered. A release is on several edges, and heartbeats are repeated."""
 
 
 class Unreadable(Exception):
-    """A record that every reader must refuse; the text says why."""
+    """A record that every reader must refuse. The text gives the reason."""
 
 
 class ReadMember(NamedTuple):
-    """A node in a plan, its life, and whether it is a full member."""
+    """A node in a plan: its name, its life, and whether it is a full member."""
 
     name: str
     instance: str
@@ -43,9 +43,10 @@ class ReadMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPlan:
-    """A plan as it stands on the wire.
+    """A plan as it is in a message.
 
-    `edges`: (source, target, weight), indices into `members`. `named`: earlier plans that name a node.
+    `edges`: (source, target, weight), where source and target are indices into `members`. `named`: the number
+    of earlier plans that name each node.
     """
 
     round: int
@@ -58,15 +59,15 @@ class ReadPlan:
 
     @property
     def ended(self) -> bool:
-        """Whether it ends the run."""
+        """Whether the plan ends the run."""
         return not self.members
 
     def member(self, name: str) -> ReadMember | None:
-        """Return the member of that name."""
+        """Return the member with this name; None if there is none."""
         return next((member for member in self.members if member.name == name), None)
 
     def row(self, name: str) -> list[tuple[ReadMember, float]]:
-        """Return the edges into a node, in the order of the plan: that of the sources' names."""
+        """Return the edges into a node in the plan's order, which is that of the sources' names."""
         return [
             (self.members[source], weight)
             for source, target, weight in self.edges
@@ -74,21 +75,21 @@ class ReadPlan:
         ]
 
     def targets(self, name: str) -> list[str]:
-        """Return who hears a node."""
+        """Return the nodes that read a node's releases."""
         return [
             self.members[target].name for source, target, _ in self.edges if self.members[source].name == name
         ]
 
 
 class ReadPlans(NamedTuple):
-    """Plans in order, and the mark of the plan that the first one continues."""
+    """Consecutive plans, and the mark of the plan that they continue."""
 
     continues: bytes
     plans: tuple[ReadPlan, ...]
 
 
 class ReadBeat(NamedTuple):
-    """A node's report of itself."""
+    """A heartbeat: what a node reports about itself."""
 
     node: str
     instance: str
@@ -100,7 +101,7 @@ class ReadBeat(NamedTuple):
 
 
 class ReadRelease(NamedTuple):
-    """A node's release for a round; `bits` are its value's bytes."""
+    """A node's release for a round. `bits` are the bytes of its value."""
 
     source: str
     instance: str
@@ -113,7 +114,7 @@ class ReadRelease(NamedTuple):
 
 @dataclass(slots=True)
 class WireReader:
-    """Reads the records of one run. All methods raise Unreadable for what readers must refuse."""
+    """Reads the records of one run. All methods raise Unreadable for records that readers must refuse."""
 
     setup: Setup
     _run: bytes = field(init=False)
@@ -126,7 +127,7 @@ class WireReader:
         self._run = _text(self.setup.run)
 
     def plans(self, value: bytes, appended: float) -> ReadPlans:
-        """Return the plans of a record of the topology that was appended then."""
+        """Return the plans of a record of the topology that was appended at this time."""
         setup = self.setup
         data = self._opened(value, setup.scheduler_keys)
         digest, continues, count = _header("<BB16s16sI", data, PLANS)
@@ -174,7 +175,7 @@ class WireReader:
         return beat
 
     def release(self, value: bytes, source: str) -> ReadRelease:
-        """Return a release on an edge from that node."""
+        """Return the release in a record of an edge from this node."""
         remembered = self._seen.get((source, value))
         if remembered is not None:
             return remembered
@@ -196,7 +197,7 @@ class WireReader:
         return release
 
     def _opened(self, value: bytes, keys: Mapping[str, bytes] | None, signer: str | None = None) -> bytes:
-        """Return the message in a record, which one of `keys`, or that of `signer`, must have signed."""
+        """Return the message in a record. One of `keys`, or the key of `signer`, must have signed it."""
         if keys is None:
             return value
         if len(value) < 3 or value[0] != 1 or value[1] != SIGNED:
@@ -267,7 +268,7 @@ class WireReader:
         return plan
 
     def _is_ahead(self, plan: ReadPlan, appended: float) -> bool:
-        """Return whether a plan is void where slots follow a clock: more than 2H + 1 beyond it."""
+        """Return whether a plan is void because it is more than 2H + 1 rounds ahead of the slots' clock."""
         clock = self.setup.clock
         begins_again = bool(plan.members) and not any(member.full for member in plan.members)
         if clock is None or begins_again:
