@@ -29,27 +29,27 @@ def _nothing() -> None:
 
 
 def _ended(error: BaseException) -> Failed:
-    """Return the failure for an error that would end only a reader's thread, so that the process fails."""
+    """Return the failure for an error that would end only a reader's thread. With it the process fails."""
     return Failed(f"the thread that reads was ended by {type(error).__name__}")
 
 
 class ActionScheduler(ABC):
-    """Where actions are done in order, one at a time."""
+    """The interface of what does actions in order, one at a time."""
 
     @abstractmethod
     def put(self, action: Action) -> None:
-        """Do `action` after those before it; actions put by an action follow it at once."""
+        """Do `action` after those before it. An action that an action puts follows it at once."""
 
     @abstractmethod
     def do(self, action: Action) -> None:
-        """Do `action` in this thread, once the current one is done; not after the end."""
+        """Do `action` in this thread as soon as the current one is done, but not after the end."""
 
     @abstractmethod
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` once, that many seconds from now."""
+        """Do `action` once, after this many seconds."""
 
     def fail(self, error: Exception) -> None:
-        """Raise the error in a turn of its own, after the actions put before. From any thread."""
+        """Raise the error in a turn of its own, after the actions put before it. From any thread."""
 
         def raise_it() -> None:
             raise error
@@ -57,7 +57,7 @@ class ActionScheduler(ABC):
         self.put(raise_it)
 
     def every(self, seconds: float, action: Action) -> None:
-        """Do `action` every `seconds`, for the first time after that many."""
+        """Do `action` every `seconds`, for the first time after that time."""
 
         def again() -> None:
             self.every(seconds, action)
@@ -85,16 +85,17 @@ class Loop(ActionScheduler):
         self._error: Exception | None = None
 
     def put(self, action: Action) -> None:
-        """Do `action` after those before it; actions put by an action follow it at once."""
+        """Do `action` after those before it. An action that an action puts follows it at once."""
         if self._working == get_ident():
             self._following.append(action)
         else:
             self._queue.put(action)
 
     def do(self, action: Action) -> None:
-        """Do `action` in this thread, once `run` has begun and the current action is done; not after the end.
+        """Do `action` in this thread as soon as `run` has begun and the current action is done, but not after
+        the end.
 
-        Its exceptions come out of `run`.
+        `run` raises its exceptions.
         """
         self._begun.wait()
         try:
@@ -106,7 +107,7 @@ class Loop(ActionScheduler):
             raise
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` once, that many seconds from now."""
+        """Do `action` once, after this many seconds."""
         timer = (time.monotonic() + seconds, next(self._order), action)
         heapq.heappush(self._timers, timer)
         if self._timers[0] is timer and self._working != self._runner:
@@ -119,7 +120,7 @@ class Loop(ActionScheduler):
         self._queue.put(_nothing)  # wakes it
 
     def run(self) -> None:
-        """Work until `stop`. An action's exception comes out here."""
+        """Work until `stop`. Raises an action's exception."""
         self._runner = get_ident()
         self.pulse.beat()
         self._begun.set()
@@ -127,7 +128,7 @@ class Loop(ActionScheduler):
             action = self._next()
             if action is not None:
                 self._take_turn(action)
-        with self._turn:  # after `stop` an action may still go on, and fail
+        with self._turn:  # after `stop` an action may still run, and fail
             error = self._error
         if error is not None:
             raise error
@@ -164,14 +165,16 @@ class Loop(ActionScheduler):
 
 
 Ended = ProcessExit | BusError | JournalError
-"""The exceptions with which a node ends by itself. Any other one is a bug here, and ends the process."""
+"""The exceptions with which a node ends by itself. Any other exception is a bug here, and ends the
+process."""
 
 
 class RoleQueue(ActionScheduler):
-    """Does a node's actions in the loop's turns, `before` before each. An `Ended` ends this node alone.
+    """Does a node's actions in the loop's turns, and `before` before each of them. An `Ended` ends this node
+    alone.
 
     `over` is called once, in the loop's turn or before the loop runs, and no action is done after it. Call
-    `put`, `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
+    `put`, `do`, `fail`, `after` and `every` as those of `Loop`. An `Ended` that `fail` raises ends the node.
     """
 
     def __init__(self, loop: ActionScheduler, before: Action, over: Callable[[Ended], None]) -> None:
@@ -180,7 +183,7 @@ class RoleQueue(ActionScheduler):
         self._waiting: deque[Action] = deque()
 
     def put(self, action: Action) -> None:
-        """Do `action` after those before it; actions put by an action follow it at once."""
+        """Do `action` after those before it. An action that an action puts follows it at once."""
         self._loop.put(partial(self.turn, action))
 
     def do(self, action: Action) -> None:
@@ -188,11 +191,11 @@ class RoleQueue(ActionScheduler):
         self._loop.do(partial(self.turn, action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` once, that many seconds from now."""
+        """Do `action` once, after this many seconds."""
         self._loop.after(seconds, partial(self.turn, action))
 
     def turn(self, action: Action) -> None:
-        """Do `action` now, unless the node has ended: in the loop's turn, or before it runs."""
+        """Do `action` now, unless the node has ended. Call it in the loop's turn, or before the loop runs."""
         if self.held:
             self._waiting.append(action)
         elif not self.ended:
@@ -203,7 +206,10 @@ class RoleQueue(ActionScheduler):
         self.held = True
 
     def resume(self, action: Action) -> None:
-        """Do `action`, then the actions that have waited, unless `action` holds again. From any thread."""
+        """Do `action`, then the actions that have waited, unless `action` makes them wait again.
+
+        From any thread.
+        """
         self._loop.put(partial(self._resume, action))
 
     def _resume(self, action: Action) -> None:
@@ -221,12 +227,13 @@ class RoleQueue(ActionScheduler):
             self._over(error)
 
 
-# The worlds that a process runs in: memory here, a broker in `kafka`; a simulation is memory with faults.
+# The worlds in which a process runs: memory here, a broker in `kafka`. A simulation is memory with faults.
 
 T = TypeVar("T")
 
 COMMITS = 16
-"""Concurrent appends if several roles share a process, so that their waits for the disk overlap."""
+"""The number of concurrent appends if several roles share a process, so that their waits for the disk
+overlap."""
 TURN = 1e-6
 """The shortest wait, in seconds: virtual time must advance even if two times differ by rounding alone."""
 
@@ -248,21 +255,21 @@ class ProcessWorld:
 
 
 class VirtualScheduler(ActionScheduler):
-    """Turns in the virtual time of a broker in memory."""
+    """The turns of a process in the virtual time of a broker in memory."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
 
     def put(self, action: Action) -> None:
-        """Do `action` among the due deliveries."""
+        """Do `action` in turn with the deliveries that are due."""
         self._broker.soon(action)
 
     def do(self, action: Action) -> None:
-        """Do `action` now: a delivery is a turn."""
+        """Do `action` now, as a delivery is a turn."""
         action()
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` after that much virtual time."""
+        """Do `action` after this much virtual time."""
         self._broker.after(max(seconds, TURN), action)
 
 
@@ -272,5 +279,5 @@ def in_memory(broker: MemoryBroker, bus: MemoryBus) -> ProcessWorld:
 
 
 def at_once(question: Callable[[], T]) -> T:
-    """Call a bus that is never away."""
+    """Make the request once, as a bus in memory always answers."""
     return question()

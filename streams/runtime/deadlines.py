@@ -1,7 +1,7 @@
-"""Gives up silent peers at a deadline, once their topics were read to the ends that they have after it.
+"""Gives up silent peers at a deadline, after their topics were read to the ends that they have at it.
 
 The deadline starts when the process's own message is acknowledged, and pauses while fetches fail. For a few
-peers that are slower than the others the deadline passes earlier, once the node's patience has ended.
+peers that are slower than the others the deadline passes earlier, when the node's patience has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +96,7 @@ class FetchClock:
 
     @property
     def going(self) -> bool:
-        """Whether the broker is there, as far as known."""
+        """Whether the clock runs: the broker answers, as far as is known."""
         with self._lock:
             return self._clock() - self._beat < PATIENCE
 
@@ -106,7 +106,7 @@ AGAIN = 0.1
 
 
 SOON = 0.01
-"""The least seconds between checks: while the clock stands still, what is left to wait stays as it is."""
+"""The least seconds between checks. While the clock is paused the remaining wait does not fall."""
 
 
 class InFlight:
@@ -158,7 +158,7 @@ class Deadlines:
         self._loop, self._clock, self._bus, self._patience = loop, clock, bus, patience
         self._edges, self._timeout, self._passed = edges, timeout, passed
         self._releases = InFlight()
-        self._began = 0.0  # by the clock: of the last acknowledgement, or of the deadline's start
+        self._began = 0.0  # on the clock: the last acknowledgement, or the deadline's start
         self._current: StartDeadline | None = None
         self._reader: Reader | None = None
 

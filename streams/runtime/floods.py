@@ -77,7 +77,7 @@ class Summed:
 
 
 MOST = 10
-"""Largest number of dead letters a second, so that a flooded edge neither fills a disk nor stops anybody."""
+"""The largest number of dead letters a second. So a flooded edge neither fills a disk nor delays the node."""
 
 
 class DeadLetters:
@@ -94,7 +94,7 @@ class DeadLetters:
 
     @classmethod
     def to(cls, bus: Bus, topic: str, clock: Callable[[], float] = time.monotonic) -> "DeadLetters":
-        """Return a function that writes dead letters to a topic."""
+        """Return a DeadLetters that writes to a topic."""
         return cls(partial(bus.send, topic), bus.largest(topic), clock)
 
     def write(self, topic: str, value: bytes, refused: Refused) -> None:

@@ -1,4 +1,4 @@
-"""Runs roles on a broker: a process's clients, opened and checked, its loop, and its orderly end.
+"""Runs roles on a broker: opens and checks a process's clients, runs its loop, and ends it in order.
 
 Schedulers and a collaboration's parties use this module. Nodes have `NodeProcess`, as Faust reads their data.
 """
@@ -32,7 +32,7 @@ from streams.runtime.runner import Host, Role, Runner, is_orderly
 
 
 def reached(broker: BrokerSettings, stop: Stop) -> str:
-    """Wait until the broker answers; return its cluster's id. Raises ProcessStopped, Denied."""
+    """Wait until the broker answers, and return its cluster's id. Raises ProcessStopped, Denied."""
     cluster = wait_for(broker, stop.asked)
     if cluster is None:
         raise ProcessStopped
@@ -62,7 +62,7 @@ def open_bus(
 
 
 def in_a_thread(action: Action) -> None:
-    """Do long work in a thread of its own, which does not keep the process alive."""
+    """Do long work in a thread of its own. The thread does not keep the process alive."""
     Thread(target=action, name="long-work", daemon=True).start()
 
 
@@ -91,14 +91,15 @@ class KafkaProcess:
 
     @property
     def connected(self) -> bool:
-        """Whether the mesh broker is there, as far as known. From any thread."""
+        """Whether the mesh broker answers, as far as is known. From any thread."""
         return any(runner.clock.going for runner in self._runners.values())
 
     def run(self, roles: Mapping[str, Role], stop: Stop) -> None:
         """Run the roles, by name, until all have ended or `stop` is asked.
 
-        Before a normal end all sent messages are acknowledged. Raises ProcessExit when all roles are done,
-        Failed, JournalError, BusError: of several failures the first; one of `BEGINS_AGAIN` at once.
+        Before an orderly end all sent messages are acknowledged. Raises ProcessExit if all roles are done;
+        Failed, JournalError or BusError if roles have failed, and then the first failure. An error of
+        `BEGINS_AGAIN` is raised at once.
         """
         self._runners = {
             name: Runner(role, self.world, partial(self._end, name)) for name, role in roles.items()
@@ -132,7 +133,7 @@ class KafkaProcess:
             self._loop.stop()
 
     def _outcome(self) -> Ended | None:
-        """Return how the process ends; None if it was asked to."""
+        """Return the exception that ends the process; None if the process was asked to stop."""
         cut = next((error for error in self._errors.values() if isinstance(error, BEGINS_AGAIN)), None)
         if cut is not None or len(self._errors) < len(self._runners):
             return cut

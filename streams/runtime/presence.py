@@ -1,4 +1,4 @@
-"""A process's heartbeats: with a hello, after which the newest process of a name wins, or without a name."""
+"""A process's heartbeats. With a name the newest process of the name replaces older ones by its hello."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,14 +12,14 @@ from streams.runtime.process import FLUSH, Ask
 from topology.plans import Heartbeat
 
 RECENT = 256
-"""Newest heartbeats of a name, among which are those of any other process of that name that still runs."""
+"""The number of a name's newest heartbeats that are read. Those of every process that still runs are among
+them."""
 
 
 class Beacon:
     """The heartbeats of a process without a name, of which any number may run. Each is the process's `boot`.
 
-    No other process reads these heartbeats: they only show that the broker is there. `kind`: the kind of
-    process.
+    They only show that the broker answers, as no other process reads them. `kind` is the kind of process.
     """
 
     replaced = False
@@ -28,7 +28,10 @@ class Beacon:
         self._boot, self.whose, self.topic, self.first = boot, kind, topic, 0
 
     def hello(self, bus: Bus, ask: Ask) -> None:
-        """Send no hello, as the process replaces no other. `first`: where to read the topic from."""
+        """Find the offset `first` from which to read the topic.
+
+        Send no hello, as the process replaces no other.
+        """
         self.first = ask(lambda: bus.end(self.topic))
 
     def value(self) -> bytes:
@@ -36,13 +39,13 @@ class Beacon:
         return self._boot
 
     def read(self, offset: int, value: bytes) -> bool:
-        """Take a record of the topic; return whether this process sent it."""
+        """Handle a record of the topic. Return whether this process sent it."""
         del offset
         return value == self._boot
 
 
 class Presence:
-    """Makes a process's heartbeats, and reads them back; `replaced` once a newer process has said hello.
+    """Makes a process's heartbeats and reads them back. `replaced` is true after a newer process's hello.
 
     `kind`: the kind of process, such as "owner". `beat` returns its current heartbeat. Call `read` in one
     thread only.
@@ -60,11 +63,14 @@ class Presence:
         self.who, self.topic, self.replaced, self.first = who, topic, False, 0
         self.whose = f"{kind} {who.name}"
         self._digest, self._current, self._envelope = digest, beat, envelope
-        self._hello: int | None = None  # its offset, once read
-        self._earlier = {who.boot}  # processes before this one: another hello of theirs replaces nobody
+        self._hello: int | None = None  # its offset, after it was read
+        self._earlier = {who.boot}  # earlier processes, whose later hellos replace no process
 
     def hello(self, bus: Bus, ask: Ask) -> None:
-        """Say hello, so that an older process of that name ends. `first`: where to read the topic from."""
+        """Send a hello, so that an older process of the name ends.
+
+        Sets `first`, the offset to read the topic from.
+        """
         self.first = ask(lambda: bus.end(self.topic))
         self._earlier |= ask(lambda: self._boots(bus))
         bus.send(self.topic, self._encoded(replace(self._current(), hello=True)))
@@ -76,7 +82,7 @@ class Presence:
         ask(acknowledged)
 
     def renew(self, who: Identity) -> None:
-        """Continue as another process of the name, which has said hello under the identity before."""
+        """Continue under the identity `who`. The process has said hello under its earlier identity."""
         self.who = who
         self._earlier.add(who.boot)
 
@@ -85,7 +91,7 @@ class Presence:
         return self._encoded(self._current())
 
     def read(self, offset: int, value: bytes) -> bool:
-        """Take a record of the own progress; return whether this process sent it."""
+        """Handle a record of the node's own progress topic. Return whether this process sent it."""
         try:
             beat = self._decoded(self._envelope.of_node(value, self.who.name))
         except Refused:

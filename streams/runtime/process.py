@@ -16,9 +16,9 @@ from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Un
 from streams.bus.connection import LOGGER
 from streams.mesh.user_code import interrupt
 
-# Checks that the parts of a process still run, independent of its brokers and its data.
+# Checks that the parts of a process still run, independently of its brokers and its data.
 #
-# Each part gives signs of life in its own thread. Any thread may ask.
+# Each part gives signs of life in its own thread. Any thread may ask for them.
 
 
 class Pulse:
@@ -34,17 +34,17 @@ class Pulse:
         self._last = self._clock()
 
     def begin(self) -> None:
-        """Expect signs from now on, if there was no sign yet."""
+        """Expect signs of life from now on, if there has been no sign yet."""
         if self._last is None:
             self.beat()
 
     def wake(self) -> None:
-        """Expect signs from now on, as the part begins, also after a rest."""
+        """Expect signs of life from now on, as the part begins, also after a rest."""
         self._resting = False
         self.beat()
 
     def rest(self) -> None:
-        """Expect no more signs: the part has ended."""
+        """Expect no more signs of life, as the part has ended."""
         self._resting = True
 
     @property
@@ -60,10 +60,10 @@ class Pulse:
 
 
 class Liveness:
-    """Finds the part that stands still, and logs it once.
+    """Finds a part that makes no progress, and logs it once.
 
-    A part stands still if its pulse is older than `limit` seconds. Each of `threads` returns whether that
-    thread is alive.
+    A part makes no progress if its pulse is older than `limit` seconds. Each function in `threads` returns
+    whether its thread is alive.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Liveness:
         self._said: set[str] = set()
 
     def stalled(self) -> str | None:
-        """Return the first part that stands still, and how it does; None while all work."""
+        """Return a sentence on the first part that makes no progress; None while all work."""
         for name, is_alive in self._threads.items():
             if not is_alive():
                 return self._say(name, f"{name} is dead")
@@ -115,7 +115,7 @@ class Asked:
         self._set, self.looks = False, Pulse()
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
+        """Return whether the event is set."""
         self.looks.beat()
         return self._set
 
@@ -124,7 +124,7 @@ class Asked:
         self._set = True
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to that many seconds, and return whether it is set."""
+        """Wait up to this many seconds, and return whether the event is set."""
         end = time.monotonic() + timeout
         while not self._set and (seconds_left := end - time.monotonic()) > 0:
             self.looks.beat()
@@ -150,7 +150,10 @@ class Stop:
             action()
 
     def forget(self) -> None:
-        """Drop the actions, as the work that they would end is over. A new beginning adds new actions."""
+        """Drop the actions, as the work that they would end is over.
+
+        A process that begins again adds new ones.
+        """
         self._then.clear()
 
     def __enter__(self) -> Self:
@@ -191,7 +194,7 @@ class Failed(ProcessExit):
 
 
 class LogCut(Failed):
-    """A log has lost its end meanwhile. The process must find its place again, as after a crash."""
+    """A log has lost its end meanwhile. The process must find its position again, as after a crash."""
 
 
 class NodeCanStart(Failed):
@@ -276,7 +279,7 @@ def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
 
 
 def unreadable(topic: str, error: BusError) -> Failed | ClientFailed:
-    """Return the failure of a process whose reader cannot read a topic any more."""
+    """Return the failure of a process whose reader can no longer read a topic."""
     if isinstance(error, ClientFailed):  # it is the producer, which the reader's thread serves
         return error
     if isinstance(error, Denied):  # it names the topic and what gives the right
@@ -303,7 +306,7 @@ class ServiceManager:
         self.period = min(PERIOD, int(watchdog) / 4e6) if watchdog.isdecimal() else PERIOD
         self._ready = False
         if self._notifier is not None and self._notifier.socket is not None:
-            self._notifier.socket.settimeout(0)  # who does not listen must not hold up the loop
+            self._notifier.socket.settimeout(0)  # a manager that does not listen must not delay the loop
         if self._notifier is not None and watchdog:
             faulthandler.enable()  # a watchdog ends it with SIGABRT
 
@@ -350,13 +353,13 @@ class ServiceManager:
             self._notifier.socket.close()
 
 
-# Ends a process whose start hangs, so that whoever keeps it running starts it again.
+# Ends a process whose start hangs, so that its service manager starts it again.
 #
 # Nothing else detects a hanging start, as a watchdog and probes begin with the loop. A start may wait for a
 # broker for as long as the broker is away. While it waits it checks `stop.asked` again and again.
 
 LIMIT = 300.0
-"""Seconds for which a start may not check its stop, as it reads a journal, or a log of the broker."""
+"""Seconds for which a start may not check its stop, because it reads a journal or a log of the broker."""
 _PERIOD = 1.0
 
 

@@ -1,34 +1,34 @@
 """Runs a machine as a process: on a broker, in memory and in a simulation by the same code.
 
-A process is a *role* in a *world*. A **role** is a value: a machine, what it reads, what becomes of its
-effects, and how it recovered, which is where it reads from and what it sends again. It is made anew for each
-process, from its journal (a role without one: from its log). A **world** is a bus, the turns of a loop, a
-clock, and where long work is done (`worlds`). The runner feeds the machine one event at a time, and carries
-out its effects:
+A process is a *role* in a *world*. A **role** is a value: a machine, the topics that it reads, the functions
+that carry out its effects, and the result of its recovery (the offsets to read from, and the messages to send
+again). It is made anew for each process, from its journal, or from its log if it has no journal. A **world**
+is a bus, the turns of a loop, a clock, and a place for long work. The runner feeds the machine one event at a
+time, and carries out its effects:
 
     a record --decode--> events --> machine --> effects    keep      made durable before the next effect
        |                                                   send      encoded, and sent until acknowledged
        +--Refused--> a dead letter                         later     answered by an event made elsewhere
-                                                           report    told to metrics and log
+                                                           report    passed to metrics and log
     a deadline, an answer --> events                       evidence  kept as dead letters
 
-`StartDeadline` and `Halt` mean the same for all machines; no role says what becomes of them.
+`StartDeadline` and `Halt` mean the same for all machines, so the runner carries them out itself.
 
 Rules
 -----
-1. An event is handled once all effects of the one before are done, in their order.
-2. What `keep` takes is durable before anything after it goes out. Where others share the loop it is written
-   in another thread: this role holds meanwhile, so that no record, timer or answer has its turn, and the
-   others go on. An append that fails ends the role, and nothing after it is done. What must be elsewhere
-   before the append (`written`) is waited for in that thread too.
-3. What is sent is sent again until it is acknowledged; `unsent` is what a process before this one left.
-4. Records wait for the role in the reader's thread. What anybody can send by the hundred thousand is looked
-   at there (`floods`), before it costs a turn. The own heartbeats are read there too: they show that the
-   broker is there although the loop works, and that a newer process has taken this one's place.
-5. A deadline runs from the acknowledgement of what was sent, stands still while the broker is away, and
-   passes only after the peers' topics were read to the ends that they had then.
-6. A role ends for itself: with `Halt`, a journal or a topic that fails, a newer process. Others of its
-   process go on.
+1. An event is handled after all effects of the previous event are done, in their order.
+2. What `keep` writes is durable before any later effect is carried out. If other roles share the loop, a
+   second thread writes it. This role is on hold meanwhile: no record, timer or answer has its turn. The other
+   roles continue. An append that fails ends the role, and none of its later effects is done. That thread also
+   waits for what must be elsewhere before the append (`written`).
+3. A message is sent again until it is acknowledged. `unsent` has the messages that an earlier process left.
+4. Records wait for the role in the reader's thread. There `floods` checks the records that anybody can send
+   in great numbers, before they cost a turn. The process's own heartbeats are read there too. They show that
+   the broker answers while the loop is busy, and that a newer process has replaced this one.
+5. A deadline starts with the acknowledgement of the process's message, and pauses while the broker is away.
+   It passes only after the peers' topics were read to the ends that they had at it.
+6. A role ends by itself: with `Halt`, after a journal or a topic has failed, or when a newer process replaces
+   it. The other roles of its process continue.
 """
 
 from collections import deque
@@ -49,11 +49,11 @@ from streams.runtime.process import Failed, ProcessExit, unreadable
 BEAT = 1.0
 """Seconds between two heartbeats."""
 LAST_BEAT = 1.0
-"""Longest wait for the last heartbeats' acknowledgement, in seconds."""
+"""The longest wait for the last heartbeats' acknowledgement, in seconds."""
 
 
 class Arrived(NamedTuple):
-    """A record that was read; `appended` as in `streams.bus.bus.Stored`."""
+    """A record that was read. `appended` is as in `streams.bus.bus.Stored`."""
 
     offset: int
     value: bytes
@@ -61,7 +61,7 @@ class Arrived(NamedTuple):
 
 
 class BadMessage(NamedTuple):
-    """A message of a peer that is kept as a dead letter, of which topic, and why."""
+    """A peer's message that is kept as a dead letter, its topic, and the reason."""
 
     topic: str
     value: bytes
@@ -69,7 +69,7 @@ class BadMessage(NamedTuple):
 
 
 def _nothing(*_: object) -> None:
-    """Ignore it."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,46 +85,47 @@ class Role:
     offsets
         Where to read each topic from.
     decode
-        What makes events of a topic's record. Raises Refused. Of the heartbeats' topic it gets the own ones.
+        Makes events of a topic's record. Raises Refused. Of the heartbeats' topic it gets only those of the
+        process itself.
     send
-        What makes (topic, bytes) of an effect.
+        Makes (topic, bytes) of an effect.
     keep
-        What makes an effect durable, and returns once it is. Any thread may call it.
+        Makes an effect durable, and then returns. Any thread may call it.
     later
-        What begins work for an effect that `Pending` answers.
+        Begins work for an effect, which `Pending` answers.
     report, evidence
-        What takes an effect; what makes dead letters of it.
+        Passes an effect to metrics and log; makes dead letters of an effect.
     timers
-        Seconds, and what makes events each time that so many have passed.
+        Pairs of an interval in seconds and a function that makes events after each interval.
     unsent, refusals
         (topic, bytes) that an earlier process should have sent; what the recovery has refused.
     peers, timeout
-        The topics that a deadline reads to their ends, and its seconds (None: there is none).
+        The topics that a deadline reads to their ends, and its seconds (None: there is no deadline).
     settles, patience
-        The effects after which nobody is waited for: they cancel the deadline. What ends it earlier, as few
-        slow peers hold the machine (None: they may).
+        The effects that cancel the deadline, as the machine then waits for no peer; and the patience that
+        ends the deadline earlier if only few peers are slow (None: it does not end earlier).
     letters
-        The topic of dead letters (None: nothing is kept).
+        The topic of dead letters (None: no letters are written).
     lossy
-        The topics of which records may be lost that were deleted unread, beside that of heartbeats.
+        The topics, besides that of heartbeats, in which records may be deleted before they are read.
     clock
-        What counts the seconds in which the broker is there (None: the runner makes one).
+        Counts the seconds in which the broker answers (None: the runner makes one).
     floods
-        Returns, in the reader's thread, whether a topic's record is worth a turn.
+        Returns whether a topic's record is worth a turn. Called in the reader's thread.
     ends, caught_up
-        Once the topics are read to these ends, `caught_up` is called, in a turn.
+        `caught_up` is called in a turn after the topics were read to the offsets `ends`.
     before
         Called before each turn of the role.
     written
-        Called before an effect is made durable, by the thread that does it: returns once what must be
-        elsewhere before it is there.
+        Called before an effect is made durable, by the same thread. It returns when what must be elsewhere
+        before the effect is there.
     kept, refused
-        Takes what has become durable and the seconds that it took; takes the topic of a refused record, and
-        why.
+        `kept` is called with what has become durable and the seconds that this took; `refused` with the
+        topic of a refused record and the reason.
     acknowledged
-        Called, in the reader's thread, for each message that the broker has.
+        Called, in the reader's thread, for each message that the broker has acknowledged.
     failure
-        How a process ends whose machine refuses to go on.
+        The exception that ends a process whose machine refuses to continue.
     """
 
     machine: Machine
@@ -160,14 +161,14 @@ class Role:
 
 
 class Pending:
-    """Answers an effect whose event is made elsewhere. Call it from any thread."""
+    """Answers an effect by an event that is made elsewhere. Call it from any thread."""
 
     def __init__(self, queue: RoleQueue, handle: Callable[[Any], None]) -> None:
         self._queue, self._handle = queue, handle
 
     @property
     def over(self) -> bool:
-        """Whether the role has ended: nobody waits for an answer."""
+        """Whether the role has ended, so that nothing waits for an answer."""
         return self._queue.ended
 
     def answer(self, make: Callable[[], Any | None]) -> None:
@@ -185,9 +186,9 @@ class Pending:
 
 
 class Runner:
-    """Runs one process of a role in a world; `over` is called once, when it ends by itself.
+    """Runs one process of a role in a world. `over` is called once, when the role ends by itself.
 
-    `before` is called before each effect: a simulation lets the process die there. `pending` answers the
+    `before` is called before each effect; a simulation lets the process die there. `pending` answers the
     effects of `Role.later`.
     """
 
@@ -221,17 +222,17 @@ class Runner:
 
     @property
     def lossy(self) -> frozenset[str]:
-        """The topics of which records may be lost that were deleted unread."""
+        """The topics in which records may be deleted unread."""
         return frozenset({self.role.presence.topic, *self.role.lossy})
 
     # ---------------------------------------------------------------------------- for the process's host
 
     def begin(self, reader: Reader) -> None:
-        """Start the machine; `reader` reads from `offsets` on."""
+        """Start the machine. `reader` reads the topics from `offsets` on."""
         self.queue.turn(partial(self._begin, reader))
 
     def read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
-        """Take a record of one of the role's topics, in the reader's thread (rule 4)."""
+        """Handle a record of one of the role's topics, in the reader's thread (rule 4)."""
         presence = self.role.presence
         if topic == presence.topic:
             if presence.read(offset, value):
@@ -249,7 +250,7 @@ class Runner:
             self.queue.do(partial(self._take, topic, Arrived(offset, value, appended)))
 
     def reading_failed(self, topic: str, error: BusError) -> None:
-        """Take that a topic cannot be read any more."""
+        """Handle a topic that can no longer be read: the role ends."""
         self.queue.fail(unreadable(topic, error))
 
     def handle(self, event: Any) -> None:
@@ -257,19 +258,22 @@ class Runner:
         self.queue.turn(partial(self._handle, event))
 
     def last_beat(self) -> None:
-        """Tell where the process has stopped, unless it has failed. Once the loop has ended."""
-        # while an append is under way the machine is ahead of what is durable (rule 2)
+        """Send a heartbeat with the round in which the process has stopped.
+
+        Call it after the loop has ended.
+        """
+        # while an append is being made the machine is ahead of what is durable (rule 2)
         if self.role.beat is not None and not self.queue.held:
             self._beat()
 
     def close(self) -> None:
-        """Do nothing any more."""
+        """Ignore all later records, timers and answers."""
         self.queue.ended = True
 
     # ---------------------------------------------------------------------------------------- in its turns
 
     def _before_turn(self) -> None:
-        if self.role.patience is not None:  # what the machine waits for changes in turns alone
+        if self.role.patience is not None:  # what the machine waits for changes only in turns
             self.role.patience.look()
         self.role.before()
 
@@ -306,7 +310,7 @@ class Runner:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Carry out what is left to do, up to an append that is done elsewhere (rules 1 and 2)."""
+        """Carry out the remaining effects, up to an append that another thread makes (rules 1 and 2)."""
         machine = self.role.machine
         while not self.queue.held:
             effect = next(self._effects, None)
@@ -398,12 +402,12 @@ class Runner:
         raise (self.role.failure if halt.failed else ProcessExit)(halt.reason)
 
     def _beat(self) -> None:
-        if self._beats.none:  # otherwise the broker is away, and would get them all at once
+        if self._beats.none:  # else the broker is away, and would later get all of them at once
             self._send(self.role.presence.topic, self.role.presence.value())
 
 
 def is_orderly(error: Ended) -> bool:
-    """Return whether a role that has ended so is done, and has not failed."""
+    """Return whether a role that ended with this error is done, and has not failed."""
     return isinstance(error, ProcessExit) and not error.exit_code
 
 
@@ -412,7 +416,7 @@ def _begin_later(begin: Callable[[Any, Pending], None], pending: Pending, effect
 
 
 class Host:
-    """Runs the roles of one process on one subscription and one bus; each ends for itself."""
+    """Runs the roles of one process on one subscription and one bus. Each role ends independently."""
 
     def __init__(self, runners: Collection[Runner], bus: Bus) -> None:
         self._runners, self._bus = tuple(runners), bus
@@ -424,12 +428,12 @@ class Host:
 
     @property
     def is_reading(self) -> bool:
-        """Whether the reader's thread is there, or not needed. From any thread."""
+        """Whether the reader's thread runs, or is not needed. From any thread."""
         reader = self.reader
         return reader is None or reader.alive
 
     def begin(self) -> None:
-        """Read what the roles read, and start their machines."""
+        """Read the roles' topics, and start their machines."""
         offsets = {topic: min(offset for offset, _ in hearers) for topic, hearers in self._hearers.items()}
         lossy = {topic for runner in self._runners for topic in runner.lossy}
         self.reader = reader = self._bus.subscribe(offsets, self._read, self._reading_failed, lossy=lossy)
@@ -437,7 +441,7 @@ class Host:
             runner.begin(reader)
 
     def run(self, loop: Loop, is_well: Callable[[Runner], bool]) -> None:
-        """Work until `loop` is stopped. Those roles that are well then tell where they have stopped."""
+        """Work until `loop` is stopped. Then each role that is well sends its last heartbeat."""
         try:
             self.begin()
             loop.run()
@@ -452,7 +456,7 @@ class Host:
             loop.pulse.rest()
 
     def close(self) -> None:
-        """Read nothing any more, and do nothing."""
+        """Stop reading, and end the roles."""
         reader, self.reader = self.reader, None
         if reader is not None:
             reader.close()

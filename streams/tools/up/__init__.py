@@ -1,1 +1,1 @@
-"""Runs a whole mesh on this machine: a process for each node, or fewer."""
+"""Runs a whole mesh on this machine, with a process for each node or with fewer processes."""

@@ -1,4 +1,4 @@
-"""A child of `mirrormesh up`: the command line or another program. It ends in order when `up` is gone."""
+"""A child of `mirrormesh up`: the command line, or another program. It ends in order if `up` has ended."""
 
 import os
 import signal
@@ -10,11 +10,11 @@ from streams.tools.up.become import WORD, become
 if sys.argv[1:2] == [WORD]:
     become(sys.argv[2:])
 
-from streams.cli import main  # another program needs none of it
+from streams.cli import main  # another program needs no import of ours
 
 
 def _end_with_parent() -> None:
-    os.read(sys.stdin.fileno(), 1)  # nobody writes: it returns when the other end is closed
+    os.read(sys.stdin.fileno(), 1)  # nobody writes: this returns when the other end is closed
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -15,7 +15,7 @@ from streams.tools.up.programs import Program
 # Follows the log of a child process.
 
 FRESH = 70.0
-"""Seconds for which a warning is shown: one whose cause lasts comes again within a minute."""
+"""Seconds for which a warning is shown. A warning whose cause lasts is logged again within a minute."""
 _LOUD = {"WARNING", "ERROR", "CRITICAL"}
 _LEVELS = _LOUD | {"DEBUG", "INFO"}
 _BACK = " is heard again"
@@ -23,10 +23,11 @@ _NODE = "node "
 
 
 class LogTail:
-    """Follows a log. `last` is its last line of this life; `malformed` a feeder's on malformed records.
+    """Follows the log of a child process.
 
+    `last` is the last line of the child's current life. `malformed` is a feeder's line on malformed records.
     Of each speaker the last line at WARNING or above is kept, until the log says that its cause is gone, or
-    it does not come again.
+    for `FRESH` seconds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +36,7 @@ class LogTail:
         self._offset = path.stat().st_size if path.exists() else 0
 
     def read(self) -> None:
-        """Read the whole lines written since the last call."""
+        """Read the complete lines that were written since the last call."""
         oldest = time.monotonic() - FRESH
         self._warnings = {
             speaker: warning for speaker, warning in self._warnings.items() if warning[0] >= oldest
@@ -52,7 +53,7 @@ class LogTail:
             self._take(line)
 
     def warning(self, node: str = "") -> str:
-        """Return the last warning of that node, else one of the process alone; "" for none."""
+        """Return the node's last warning, or else the last one of the whole process; "" if there is none."""
         shared = {
             speaker: warning for speaker, warning in self._warnings.items() if not speaker.startswith(_NODE)
         }
@@ -60,7 +61,7 @@ class LogTail:
         return node_warning[1] if node_warning is not None else max(shared.values(), default=(0.0, ""))[1]
 
     def forget(self) -> None:
-        """Drop all warnings: their cause is gone."""
+        """Drop all warnings, as their cause is gone."""
         self._warnings.clear()
 
     def _take(self, line: str) -> None:
@@ -86,39 +87,41 @@ class LogTail:
 
 Say = Callable[[str], None]
 FIRST, LONGEST = 1.0, 30.0
-"""Seconds before a failed child starts again, the first time and at most."""
+"""Seconds until a failed child starts again: the first time, and at most."""
 PATIENCE = 60.0
-"""Seconds for a child's orderly end: on a machine with too much to do it takes long."""
+"""Seconds for a child's orderly end, which takes long on a busy machine."""
 # -P: no module in the working directory may shadow one of ours
 _COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
 
 
 def _for_the_owner(path: str, flags: int) -> int:
-    # a feed's log says how many records there are
+    # a feed's log contains the number of records
     descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)  # the log may be there, and readable for others
+    os.fchmod(descriptor, 0o600)  # an existing log may be readable for others
     return descriptor
 
 
 class Backoff:
-    """The wait before the next start: doubles each time, and resets after a child that lived long."""
+    """The wait before the next start. It doubles each time, and resets after a child that lived long."""
 
     def __init__(self) -> None:
         self._next = FIRST
 
     def after(self, lived: float) -> float:
-        """Return the seconds to wait, after a life of `lived` seconds."""
+        """Return the seconds to wait after a life of `lived` seconds."""
         delay = FIRST if lived > LONGEST else self._next
         self._next = min(2 * delay, LONGEST)
         return delay
 
 
 class Child:
-    """One program. `code` is its last exit code; one that does not mean that it is done is a failure.
+    """One program, started again after failures.
 
-    `failure` is how it has failed last; "" if it never has, or was done after all.
+    `code` is its last exit code. A code that is not among those of a finished program is a failure. `failure`
+    is the text of its last failure; "" if it never failed, or finished after all.
 
-    It runs in its own session, out of reach of Ctrl-C, and its standard input ends with this process.
+    The program runs in its own session, where Ctrl-C does not reach it. Its standard input ends with this
+    process.
     """
 
     def __init__(self, program: Program, log: Path, say: Say) -> None:
@@ -131,12 +134,12 @@ class Child:
 
     @property
     def began(self) -> float | None:
-        """When its process was started, on the monotonic clock; None while there is none."""
+        """The start of the current process, on the monotonic clock; None if there is none."""
         return None if self._process is None else self._began
 
     @property
     def state(self) -> str:
-        """Its state in a word or two."""
+        """The state of the program in a word or two."""
         if self.done:
             return "done"
         if self._process is not None:
@@ -144,7 +147,7 @@ class Child:
         return f"again in {max(1, ceil(self._due - time.monotonic()))} s" if self._due else "not started"
 
     def look(self) -> None:
-        """Start it if due, and note its end."""
+        """Start the program if it is due, and note its end."""
         if self.done:
             return
         if self._process is None:
@@ -154,12 +157,12 @@ class Child:
             self._ended(code)
 
     def ask_to_end(self) -> None:
-        """Request its orderly end. It does not start again without another `look`."""
+        """Ask the process to end in order. It does not start again without another `look`."""
         if self._process is not None:
             self._process.terminate()
 
     def end(self, deadline: float) -> None:
-        """Wait for its end; kill it at `deadline`, on the monotonic clock."""
+        """Wait for the process's end. Kill it at `deadline`, on the monotonic clock."""
         process = self._process
         if process is None:
             return
@@ -182,7 +185,8 @@ class Child:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # there are as many processes as cores, or more: threads of linear algebra would only compete
+                # There are as many processes as cores, or more. So threads of linear algebra would only
+                # compete.
                 env={"OMP_NUM_THREADS": "1", **os.environ},
             )
         self.restarts += bool(self._began)
@@ -221,7 +225,7 @@ def ending(code: int) -> str:
 
 
 def end_all(children: Sequence[Child]) -> None:
-    """Ask all to end, then wait for each."""
+    """Ask all children to end, then wait for each."""
     for child in children:
         child.ask_to_end()
     deadline = time.monotonic() + PATIENCE

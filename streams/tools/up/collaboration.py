@@ -1,4 +1,6 @@
-"""`mirrormesh up` of a collaboration: brokers, topics, the learner and the owners that are here; the end."""
+"""`mirrormesh up` of a collaboration: brokers, topics, the learner and the owners that are here,
+and the end.
+"""
 
 import time
 from contextlib import ExitStack
@@ -24,16 +26,19 @@ from streams.tools.up.services import StartedBroker, ensure_brokers
 from streams.tools.up.up import alone
 
 PERIOD = 0.25
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 _UNMENDABLE = Unmendable.exit_code
 LINES = 5.0
-"""Seconds between two looks at how far it is."""
+"""Seconds between two lines on the progress."""
 
 
 def programs(
     file: CollaborationFile, state: Path, metrics_from: int | None, *, other_data: bool = False
 ) -> list[Program]:
-    """Return the learner, and each owner whose own part is here; metrics from that port on."""
+    """Return the programs of the learner and of each owner whose own part is here.
+
+    Ports of metrics begin at that port.
+    """
     stated = ("--other-data",) * other_data
     state_option = ("--state", str(state))
     served = () if metrics_from is None else ("--metrics", str(metrics_from))
@@ -62,8 +67,8 @@ def up_collaboration(
 ) -> None:
     """Run the learner and the owners here until the learner is done, or until asked to stop.
 
-    Raises MeshFileError, Differs, BusError, BrokerError, JournalError, and UsageError where theta diverges:
-    nothing is left running.
+    Raises MeshFileError, Differs, BusError, BrokerError, JournalError; UsageError if theta diverges. No
+    process is then left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -111,7 +116,10 @@ def up_collaboration(
 def _watch(
     file: CollaborationFile, children: list[Child], kept: list[StartedBroker], console: Console, stop: Stop
 ) -> bool:
-    """Keep all running; return whether the run is over: all have ended, or the learner cannot continue."""
+    """Keep all programs running.
+
+    Return whether the run is over: all have ended, or the learner cannot continue.
+    """
     last_text, due, learner = "", 0.0, children[0]
     while not stop.asked.is_set():
         for child in children:

@@ -1,4 +1,4 @@
-"""The processes of a mesh file on this machine, with their arguments, and the mesh file of a replay."""
+"""The programs that run a mesh file on this machine, with their arguments, and the mesh file of a replay."""
 
 import json
 import math
@@ -27,12 +27,12 @@ from streams.tools.feed.lines import check_pace
 
 HIGHEST_PORT = 65_535
 SINGLE = 8
-"""The nodes up to which each has a process of its own by default."""
+"""The largest number of nodes for which each has a process of its own by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observing:
-    """The ports of Prometheus, and of Grafana if it is installed."""
+    """The port of Prometheus, and that of Grafana if it is installed."""
 
     prometheus: int
     grafana: int
@@ -40,11 +40,11 @@ class Observing:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The user's options, beside the mesh file.
+    """The user's options.
 
     `rate`: records per second of each feeder; None: full speed. `metrics_from`: the first port of metrics,
-    which `observing` needs. `replay`: slots begin now. `processes`: of nodes; None: see `hosts`.
-    `other_data`: whether a new run reads other data than all earlier runs in `state`.
+    which `observing` needs. `replay`: slots begin now. `processes`: the number of processes of nodes; None:
+    see `hosts`. `other_data`: whether a new run reads other data than all earlier runs in `state`.
     """
 
     state: Path
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPorts:
-    """The ports of metrics on this machine: those of a process of nodes by its first one's name."""
+    """The ports of metrics on this machine. Those of a process of nodes are under its first node's name."""
 
     scheduler: int
     shared: dict[str, int]
@@ -68,7 +68,10 @@ class MetricsPorts:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`mirrormesh ARGUMENTS`; `label` is what people call it. `done`: the exit codes of one that is done."""
+    """The command `mirrormesh ARGUMENTS`. `label` is its name for people.
+
+    `done`: the exit codes that mean that it has finished.
+    """
 
     label: str
     arguments: tuple[str, ...]
@@ -76,7 +79,7 @@ class Program:
 
 
 def check(file: MeshFile, options: Options) -> None:
-    """Raise MeshFileError if the mesh cannot run here. Call it before anything is started."""
+    """Raise MeshFileError if the mesh cannot run here. It must be called before anything is started."""
     if not file.nodes:
         raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
     file.make_code(file.nodes)
@@ -96,22 +99,22 @@ def check(file: MeshFile, options: Options) -> None:
 
 
 def fed_here(file: MeshFile) -> list[str]:
-    """Return the nodes whose source can be fed from here: a file that is named, or a generator."""
+    """Return the nodes whose records can be fed from here: from a file that is named, or from a generator."""
     return [name for name, part in file.nodes.items() if _is_here(part.source)]
 
 
 def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
-    """Return the nodes here, by process. Nodes with different brokers or endpoints cannot share one, nor
-    those that read one topic.
+    """Return the nodes that are here, by process. Nodes with different brokers or endpoints, and nodes that
+    read the same topic, cannot share a process.
 
-    Unless `processes` says how many, there is one for each node; with more than `SINGLE` nodes about one for
-    each processor. Raises UsageError.
+    Unless `processes` is given, each node has a process; with more than `SINGLE` nodes there is about one
+    process for each processor. Raises UsageError.
     """
     size, processes = len(file.nodes), options.processes
     if processes is None and size <= SINGLE:
         return [(name,) for name in file.nodes]
     groups_by_key: dict[object, list[str]] = {}
-    readers = Counter[str]()  # of each topic, so far
+    readers = Counter[str]()  # how many of the nodes so far read each topic
     for name, part in file.nodes.items():
         brokers, topic = file.brokers(name), file.data_topics(name).records
         endpoint = part.private_endpoint if options.metrics_from is None else None  # which takes its place
@@ -146,7 +149,7 @@ def _split(names: Sequence[str], n: int) -> Iterator[Sequence[str]]:
 
 
 def ports(file: MeshFile, options: Options) -> MetricsPorts | None:
-    """Return the ports from the first on: the scheduler's, then two a process of nodes. Raises UsageError."""
+    """Return the ports: the scheduler's first, then two for each process of nodes. Raises UsageError."""
     first = options.metrics_from
     if first is None:
         return None
@@ -159,13 +162,16 @@ def ports(file: MeshFile, options: Options) -> MetricsPorts | None:
 
 
 def scheduler(file: MeshFile, served: MetricsPorts | None) -> Program:
-    """Return the scheduler."""
+    """Return the program of the scheduler."""
     metrics = () if served is None else ("--metrics", str(served.scheduler))
     return Program("scheduler", ("scheduler", str(file.path), *metrics))
 
 
 def nodes(file: MeshFile, options: Options, served: MetricsPorts | None) -> Iterator[tuple[str, Program]]:
-    """Yield each node whose own part is here, with its program: nodes of one process have the same."""
+    """Yield each node whose own part is here, with its program.
+
+    Nodes of one process have the same program.
+    """
     for names in hosts(file, options):
         arguments = ["node", str(file.path), *names, "--state", str(options.state), *_allowing(file)]
         arguments += ["--other-data"] * options.other_data
@@ -186,7 +192,7 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     elif by_time(file.mesh):
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
-        # a feed of which most is malformed has fed all
+        # a feed whose records are mostly malformed has still fed all of them
         yield (
             name,
             Program(f"feed {name}", ("feed", str(file.path), name, *pace, *_allowing(file)), (0, MALFORMED)),
@@ -194,7 +200,7 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
 
 
 def _allowing(file: MeshFile) -> list[str]:
-    """Return the options that let a process run the same code as this one."""
+    """Return the options by which a process may run the same user's code as this one."""
     return [f"--code={name}" for name in sorted(file.code.allowed)]
 
 
@@ -204,7 +210,7 @@ def _is_here(source: object) -> bool:
     return source is not None and not isinstance(source, TopicSettings)
 
 
-# The default folder of `up`: one for all runs of a mesh, so that it knows what each has spent.
+# The default folder of `up`. All runs of a mesh share it, so that the charges of earlier runs are known.
 
 PARENT = Path("mirrormesh-state")
 
@@ -215,7 +221,7 @@ def default_folder(file: AnyFile, parent: Path = PARENT) -> Path:
 
 
 def has_begun(file: MeshFile, state: Path) -> bool:
-    """Return whether a node of the run has stepped a round in the folder `state`."""
+    """Return whether a node of the run has stepped a round, by the journals in the folder `state`."""
     for name in file.nodes:
         with suppress(JournalError), JournalReader(StateFolder(state).journal(name)) as journal:
             if journal.life.run == file.mesh.run and journal.records(1):
@@ -223,24 +229,28 @@ def has_begun(file: MeshFile, state: Path) -> bool:
     return False
 
 
-# Replays a mesh with slots by time: its slots begin when all runs, and the times of all records move along.
+# Replays a mesh with slots by time. Its slots begin when all processes run, and the times of all records are
+# moved by the same number of seconds.
 #
-# One party runs all. The difference is one whole number of seconds, from the mesh file's start and the
-# clock, never from a record. The state folder keeps the replay's mesh file, so that a replay goes on where
-# it was.
+# One party must run all nodes. The number is a whole one that follows from the mesh file's start and the
+# clock, never from a record. The state folder has the replay's mesh file, so that a replay continues after an
+# interruption.
 
 LEAD, EACH = 10.0, 3.0
-"""Seconds until slot 1 begins: at least, and for each process that starts, shared by the processors. A start
-takes 2 s of one: with three nodes on two busy ones the last was ready after 16 s."""
+"""Seconds until slot 1 begins: the least, and the time for each process, which processors share. A start
+takes 2 s of one processor. With three nodes on two busy processors the last was ready after 16 s."""
 
 
 def lead(file: MeshFile) -> float:
-    """Return the seconds that this machine needs, at most, until scheduler, nodes and feeders run."""
+    """Return the time in seconds that this machine needs, at most, until scheduler, nodes and feeders run."""
     return LEAD + EACH * (1 + 2 * len(file.nodes)) / (os.cpu_count() or 1)
 
 
 def check_replay(file: MeshFile) -> None:
-    """Raise MeshFileError if the mesh cannot be replayed here. Call it before anything is started."""
+    """Raise MeshFileError if the mesh cannot be replayed here.
+
+    It must be called before anything is started.
+    """
     if not isinstance(file.mesh.slots, TimeSlotsSettings):
         raise file.refuse(("mesh", "slots", "by"), "--replay moves times: must be time", file.mesh.slots.by)
     missing = [name for name in file.mesh.nodes if name not in file.nodes]
@@ -250,12 +260,12 @@ def check_replay(file: MeshFile) -> None:
 
 
 def fed_topics(file: MeshFile) -> list[str]:
-    """Return the data topics of the mesh that hold records. Raises BusError."""
+    """Return the data topics of the mesh that contain records. Raises BusError."""
     topics = []
     for name in file.nodes:
         logs, topic = Logs(file.brokers(name).data), file.data_topics(name).records
         try:
-            # what an open transaction holds counts: it may be committed yet, with the times of before
+            # records of an open transaction count, as they may be committed later with their old times
             topics += [topic] if logs.span(topic)[1] else []
         finally:
             logs.close()
@@ -265,10 +275,10 @@ def fed_topics(file: MeshFile) -> list[str]:
 def replayed(
     file: MeshFile, state: Path, now: float, fed: Callable[[MeshFile], list[str]] = fed_topics
 ) -> MeshFile:
-    """Write the replay's mesh file, which starts soon after `now`, into the folder `state`, and return it.
+    """Write the replay's mesh file into the folder `state`, and return it. Its slots start soon after `now`.
 
-    A replay that is there goes on with its own start; one whose slots have ended before any was learnt from
-    begins anew, unless its topics were `fed`. Raises MeshFileError if they were, or if another run was
+    A replay that was begun continues with its own start. If its slots have ended before any was learnt from,
+    it begins anew, unless its topics were `fed`. Raises MeshFileError if they were, or if another run was
     replayed there: its records, with its times, are still in the topics.
     """
     place, slots = StateFolder(state).replay, file.mesh.slots
@@ -287,7 +297,7 @@ def replayed(
 def _earlier(
     file: MeshFile, state: Path, now: float, fed: Callable[[MeshFile], list[str]]
 ) -> TimeSlotsSettings | None:
-    """Return the slots of the replay that is there and goes on. Raises MeshFileError."""
+    """Return the slots of a replay that was begun and continues. Raises MeshFileError."""
     place = StateFolder(state).replay
     earlier = load(place) if place.exists() else None
     if earlier is None or not isinstance(earlier.mesh.slots, TimeSlotsSettings):
@@ -312,7 +322,7 @@ def _earlier(
 
 
 def _moved(file: MeshFile, slots: TimeSlotsSettings, shift: float) -> dict[str, Any]:
-    """Return the content of the mesh file with start and records moved, and with paths from any folder."""
+    """Return the content of the mesh file, with start and records moved, and with absolute paths."""
     folder, original = file.path.parent, read_yaml(file.path)
     tree: dict[str, Any] = dict(original)
     mesh = dict(tree["mesh"])

@@ -1,4 +1,4 @@
-"""What runs beside a mesh on this machine: brokers that belong here, Prometheus and Grafana."""
+"""The services beside a mesh on this machine: development brokers, Prometheus and Grafana."""
 
 import shutil
 import socket
@@ -26,13 +26,13 @@ from streams.tools.up.children import Backoff, Child, Say, end_all
 from streams.tools.up.programs import HIGHEST_PORT, MetricsPorts, Observing, Program
 
 Fact = Callable[[str, str], None]
-"""Prints a fact by name."""
+"""A function that prints a fact by name."""
 _HERE = {"127.0.0.1", "localhost"}
 _HIGHEST_PORT = 65_535 - CONTROLLER
 
 
 class StartedBroker:
-    """A development broker of this mesh; it is started again when it dies."""
+    """A development broker of this mesh. It is started again if it dies."""
 
     def __init__(self, folder: Path, port: int, fact: Fact) -> None:
         self._folder, self._port, self._fact = folder, port, fact
@@ -41,7 +41,7 @@ class StartedBroker:
         self._backoff, self._began, self._due = Backoff(), time.monotonic(), 0.0
 
     def look(self) -> None:
-        """Start it again if it has died. The start takes seconds, in a thread of its own."""
+        """Start the broker again if it has died. A start takes seconds, so a thread of its own does it."""
         if self._start is not None:
             if self._start.is_alive():
                 return
@@ -58,7 +58,7 @@ class StartedBroker:
         self._start.start()
 
     def end(self) -> None:
-        """Start it no more; wait for a start under way."""
+        """Let the broker not be started again, and wait for a start that is being made."""
         if self._start is not None:
             self._start.join()
 
@@ -72,10 +72,11 @@ class StartedBroker:
 def ensure_brokers(
     file: AnyFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack
 ) -> list[StartedBroker]:
-    """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
+    """Ensure that every broker of the mesh file answers. `closing` stops those that are started for this
+    mesh.
 
-    Returns those to be kept running. Raises MeshFileError if none is named, Denied, Unreachable, BrokerError,
-    Stopped.
+    Returns the brokers to keep running. Raises MeshFileError if the file names none, Denied, Unreachable,
+    BrokerError, Stopped.
     """
     started: list[StartedBroker] = []
     for broker in file.named_brokers:
@@ -95,7 +96,9 @@ def ensure_brokers(
 
 
 def startable(broker: BrokerSettings) -> int | None:
-    """Return the port for a development broker that fits the settings; None if none can."""
+    """Return the port for a development broker that fits the settings; None if no development
+    broker can fit.
+    """
     host, _, port = broker.servers.strip().rpartition(":")
     if host not in _HERE or broker.protocol != "PLAINTEXT" or not port.isdecimal():
         return None
@@ -111,7 +114,10 @@ def _reach_elsewhere(broker: BrokerSettings) -> None:
 
 
 def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> tuple[str, bool]:
-    """Start the broker if nobody listens; return what was done, in words, and whether it is this mesh's."""
+    """Start the broker if no server listens.
+
+    Return what was done, in words, and whether the broker is this mesh's.
+    """
     status = development.status(folder)
     running = status is not None and status.running and status.port == port
     if not running and _listens(port):
@@ -139,14 +145,14 @@ def _listens(port: int) -> bool:
 
 HERE = "127.0.0.1"
 SCRAPE = "2s"
-"""The scrape interval; a rate needs a few of them."""
+"""The scrape interval. A rate needs several of them."""
 RULES = ("rules.yaml", "rules-owner.yaml")
-"""The alerts for everyone, and those of a node's owner."""
+"""The files of alerts: those for all parties, and those for a node's owner."""
 _HOMES = (Path("/usr/share/grafana"), Path("/usr/local/share/grafana"))
 
 
 def check() -> None:
-    """Raise UsageError if Prometheus is missing. Call it before anything is started."""
+    """Raise UsageError if Prometheus is missing. It must be called before anything is started."""
     if shutil.which("prometheus") is None:
         raise UsageError(
             "--observe: no prometheus on the PATH: install the package prometheus (Debian, Ubuntu)"
@@ -154,7 +160,7 @@ def check() -> None:
 
 
 def grafana() -> tuple[str, ...] | None:
-    """Return the command that starts Grafana; None if it, or its own files, are not found."""
+    """Return the command that starts Grafana; None if the command or Grafana's files are not found."""
     for name, words in (("grafana", ("server",)), ("grafana-server", ())):
         program = shutil.which(name)
         if program is not None:
@@ -166,7 +172,7 @@ def grafana() -> tuple[str, ...] | None:
 
 
 def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path) -> Program:
-    """Write Prometheus's configuration into the folder; return the program, which keeps its data there."""
+    """Write Prometheus's configuration into the folder, where it also keeps its data. Return the program."""
     of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
     packed_folder = packed("deploy_prometheus", "deploy/prometheus")
     settings = {
@@ -196,7 +202,7 @@ def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path)
 
 
 def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path) -> Program:
-    """Return Grafana with our data source and dashboards, open to anyone on this machine."""
+    """Return Grafana with our data source and dashboards. Anyone on this machine can open them."""
     settings = {
         "GF_SERVER_HTTP_ADDR": HERE,
         "GF_SERVER_HTTP_PORT": observing.grafana,
@@ -217,7 +223,7 @@ def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path
 
 
 class Observers:
-    """Their processes. Nothing runs before the first `look`."""
+    """The processes of Prometheus and Grafana. Nothing runs before the first `look`."""
 
     def __init__(self, observing: Observing, served: MetricsPorts, state: Path, say: Say) -> None:
         state_folder = StateFolder(state)
@@ -247,18 +253,18 @@ class Observers:
             child.look()
 
     def stay(self, stop: Stop, period: float) -> None:
-        """Run on until asked to stop."""
+        """Keep the processes running until asked to stop."""
         while not stop.asked.wait(period):
             self.look()
 
     def end(self) -> None:
-        """End all processes: Grafana, which asks, before Prometheus."""
+        """End all processes. Grafana, which asks Prometheus, ends first."""
         for child in reversed(self._children):
             end_all((child,))
 
 
 def check_ports(file: MeshFile, served: MetricsPorts | None, observing: Observing | None) -> None:
-    """Raise UsageError for a port that is invalid, in use, or needed twice."""
+    """Raise UsageError for a port that is invalid, in use, or given twice."""
     owners = dict(_of_brokers(file))
     for option, port in _asked_for(served, observing):
         if port in owners:
@@ -292,7 +298,7 @@ def _free(option: str, port: int) -> None:
     with socket.socket() as trying:
         trying.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as servers do: a port just released is free
+        )  # as servers do: a port that was just released is free
         try:
             trying.bind((HERE, port))
         except OSError as error:

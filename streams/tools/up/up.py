@@ -1,4 +1,4 @@
-"""`mirrormesh up`, step by step: brokers, topics, processes; the view; the end."""
+"""The steps of `mirrormesh up`: brokers, topics, processes, the view, and the end."""
 
 import os
 import time
@@ -37,25 +37,28 @@ from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import MetricsPorts, Options, Program, check_replay, has_begun, replayed
 from streams.tools.up.services import Fact, Observers, StartedBroker, ensure_brokers
 
-# Runs the processes of a mesh on this machine until the run is over, then ends them. A process that runs but
-# whose heartbeats have stopped is silent.
+# Runs the processes of a mesh on this machine until the run is over, then ends them. A process is silent if
+# it runs and its heartbeats have stopped.
 
 SILENT = 5.0
-"""Seconds without a heartbeat, of which one is sent a second, until a node counts as silent."""
+"""Seconds without a heartbeat after which a node counts as silent. It sends a heartbeat each second."""
 
 
 class Silence:
-    """Judges processes by their last heartbeats, on a clock that begins anew when the broker is back."""
+    """Tells the state of processes by their last heartbeats.
+
+    Its clock begins anew when the broker is back.
+    """
 
     def __init__(self) -> None:
         self._away = float("-inf")
 
     def broker_away(self, now: float) -> None:
-        """Note that the broker does not answer: nobody can be heard."""
+        """Note that the broker does not answer, so that no heartbeat can arrive."""
         self._away = now
 
     def state(self, began: float, heard: float | None, now: float) -> str:
-        """Return running, starting or `silent for 19 s`; `heard`: when its last heartbeat was sent."""
+        """Return running, starting or `silent for 19 s`. `heard`: when the last heartbeat was sent."""
         if heard is None or heard < began:
             return "starting"
         seconds = now - max(heard, self._away)
@@ -63,24 +66,24 @@ class Silence:
 
 
 class Asks(Protocol):
-    """Polls the mesh broker for plans and heartbeats."""
+    """The interface to the poller of plans and heartbeats on the mesh broker."""
 
     @property
     def gone(self) -> float | None:
-        """The seconds for which the broker has not answered; None while it does."""
+        """The seconds since the broker's last answer; None while it answers."""
 
     @property
     def planner(self) -> float | None:
-        """When a scheduler was last heard, on the monotonic clock; None before."""
+        """The time of the scheduler's last message, on the monotonic clock; None before the first."""
 
     def status(self) -> MeshStatus:
-        """Return the state of the mesh as far as it is public."""
+        """Return the public state of the mesh."""
 
 
 class UpMesh:
-    """A scheduler, the nodes whose own part is here, and a feeder for each one that can be fed from here.
+    """A scheduler, the nodes whose own part is here, and a feeder for each node that can be fed from here.
 
-    Nothing runs before the first `look`. `say` prints anything unusual; `asks` hears the nodes.
+    Nothing runs before the first `look`. `say` prints unusual events. `asks` reads the nodes' heartbeats.
     """
 
     def __init__(
@@ -114,9 +117,10 @@ class UpMesh:
 
     @property
     def starved(self) -> bool:
-        """Whether all that was to be fed is fed, and no node here has a full slot left, with slots by count.
+        """Whether the feeders are done and no node here has a full slot of records left, with slots by count.
 
-        Where nobody is given up and no slot closes empty, one such node holds all others for ever.
+        If sources are waited for without limit and no slot closes empty, one such node delays all others for
+        ever.
         """
         slots = self._file.mesh.slots
         if slots.by != "count" or set(self._feeders) != set(self._nodes):
@@ -137,38 +141,43 @@ class UpMesh:
         return self._has_left(name) or (rounds is not None and stepped >= rounds)
 
     def _has_left(self, name: str) -> bool:
-        """Return whether a node has left, as its owner has asked."""
+        """Return whether a node has left on its owner's request."""
         with suppress(JournalError):
             leave_from = read_wish(self._state, name, self._file.mesh.run)
             return leave_from is not None and self._progress[name].round >= leave_from - 1
         return False
 
     def _staying(self) -> list[str]:
-        """Return the nodes whose rounds count: one that has left steps no more. All, if all have."""
+        """Return the nodes whose rounds count. A node that has left steps no more.
+
+        If all have left, all count.
+        """
         return [name for name in self._progress if not self._has_left(name)] or list(self._progress)
 
     def _left_over(self, name: str, reached: Progress) -> float:
-        """Return how many records of its topic a node has not learnt from; infinite while nobody knows."""
+        """Return the number of records of its topic that a node has not learnt from; infinite while it is
+        unknown.
+        """
         if name not in self._ends:
             topic = self._file.data_topics(name).records
             with suppress(BusError), closed(Logs(self._file.brokers(name).data)) as logs:
-                self._ends[name] = logs.end(topic)  # it is fed, and grows no more
+                self._ends[name] = logs.end(topic)  # the feeder is done, so the topic grows no more
         return self._ends.get(name, inf) - reached.position
 
     @property
     def malformed(self) -> dict[str, str]:
-        """The feeders' lines on malformed records, by node: for the owner, who sees them here."""
+        """The feeders' lines on malformed records, by node. They are for the owner, who reads them here."""
         lines = {name: child.log.malformed for name, child in self._feeders.items()}
         return {name: line for name, line in lines.items() if line}
 
     @property
     def mostly_malformed(self) -> bool:
-        """Whether more than half of what a feeder fed was malformed."""
+        """Whether more than half of the records that a feeder sent were malformed."""
         return any(child.code == MALFORMED for child in self._feeders.values())
 
     @property
     def failures(self) -> list[str]:
-        """How feeders have failed that were never done: their nodes have not learnt from all records."""
+        """The failures of feeders that never finished. Their nodes have not learnt from all records."""
         return [child.failure for child in self._feeders.values() if child.failure]
 
     def look(self) -> RunStatus:
@@ -193,7 +202,7 @@ class UpMesh:
         )
 
     def end(self) -> None:
-        """End all processes: feeders first, then nodes, then the scheduler."""
+        """End all processes: the feeders first, then the nodes, then the scheduler."""
         for children in (self._feeders.values(), self._hosts, (self._scheduler,)):
             end_all(tuple(children))
         for child in self._feeders.values():
@@ -209,7 +218,7 @@ class UpMesh:
         self._middle.take([median_low(rounds)], now)
 
     def _listen(self) -> None:
-        """Note when each node was heard. What was logged while the broker was away was about that."""
+        """Note when each node sent its last heartbeat. Warnings from an outage of the broker are dropped."""
         now, before, self._gone = time.monotonic(), self._gone, self._asks.gone
         if self._gone is not None:
             self._silence.broker_away(now)
@@ -219,13 +228,16 @@ class UpMesh:
                 child.log.forget()
         try:
             ages = {row.name: row.seen for row in self._asks.status().rows}
-        except BusError:  # then nobody can be heard, which is no node's fault
+        except BusError:  # without the broker no heartbeat arrives, which is no node's fault
             self._deaf = True
             return
         self._heard = {name: now - age for name, age in ages.items() if age is not None}
 
     def _state_of(self, child: Child, heard: float | None) -> str:
-        """Return the state of a process that beats: one that is not heard does not just run."""
+        """Return the state of a process that sends heartbeats.
+
+        A process without recent ones is silent, not running.
+        """
         if child.began is None or child.done or self._gone is not None or self._deaf:
             return child.state
         return self._silence.state(child.began, heard, time.monotonic())
@@ -262,10 +274,10 @@ PERIOD = 0.25
 
 
 def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> UpEnd:
-    """Run the whole mesh here until the run is over, or until asked to stop; then end everything.
+    """Run the whole mesh here until the run is over, or until asked to stop. Then end everything.
 
-    A run whose slots had all ended before it began is refused. Raises MeshFileError, UsageError, Differs,
-    BusError, BrokerError, JournalError: nothing is left running.
+    Refuses a run whose slots had all ended before it began. Raises MeshFileError, UsageError, Differs,
+    BusError, BrokerError, JournalError. No process is then left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -307,7 +319,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
         fact("ending", over if ended else "as asked")
-        mesh.end()  # the nodes' last letters are written then
+        mesh.end()  # the nodes write their last dead letters when they end
         # a broker of this `up` ends with it
         spends, unread = written(file, file.nodes), unread_records(file, file.nodes)
         odd = [*afterwards(file), *topic_lines(file, counted=False).odd]
@@ -317,13 +329,13 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         say(console, f"Warning: {line}", "bold yellow")
     for line in mesh.malformed.values():
         say(console, line, "bold yellow")
-    # of what a feeder has told of, the node knows only that it cannot be read
+    # Of a record that a feeder has reported, the node knows only that it cannot be read.
     mostly = say_malformed(console, {name: unread[name] for name in unread if name not in mesh.malformed})
     return UpEnd(mostly or mesh.mostly_malformed, tuple(mesh.failures))
 
 
 def _check_times(file: MeshFile, options: Options) -> None:
-    """Raise MeshFileError if no replay is possible, or all slots had ended before the run began."""
+    """Raise MeshFileError if no replay is possible, or if all slots had ended before the run began."""
     if options.replay:
         check_replay(file)
     elif not has_begun(file, options.state):
@@ -331,9 +343,9 @@ def _check_times(file: MeshFile, options: Options) -> None:
 
 
 def _in_time(file: MeshFile, options: Options, fact: Fact) -> tuple[MeshFile, Options]:
-    """Return the mesh file, that of the replay if there is one, and the options.
+    """Return the mesh file, or that of the replay if there is one, and the options.
 
-    They are without feeders if every slot has ended: then the run only ends in order.
+    The options have no feeders if every slot has ended, as the run then only ends in order.
     """
     now = time.time()
     if options.replay:
@@ -345,7 +357,7 @@ def _in_time(file: MeshFile, options: Options, fact: Fact) -> tuple[MeshFile, Op
 
 @contextmanager
 def alone(state: Path) -> Iterator[None]:
-    """Hold the state folder's lock. Raises UsageError if another `up` holds it."""
+    """A context that holds the lock of the state folder. Raises UsageError if another `up` holds it."""
     lock = take(StateFolder(state).up_lock)
     if lock is None:
         raise UsageError(f"{state}: another mirrormesh up runs there")
@@ -362,7 +374,7 @@ def _provision(file: MeshFile, fact: Fact) -> None:
 
 
 def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fact: Fact) -> None:
-    """Print what is started, what is not, and where to look."""
+    """Print what is started, what is not started, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     hosts = len(programs.hosts(file, options))
     processes = "" if hosts == len(file.nodes) else f" in {hosts} process{'es' if hosts > 1 else ''}"
@@ -377,7 +389,7 @@ def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fa
         fact("elsewhere", f"{listed(absent_nodes)}: their owners have their own part")
     unfed = [name for name in file.nodes if name not in fed]
     if unfed:
-        path = f" {file.path}" if file.mesh.shift else ""  # that of the replay, which moves the times
+        path = f" {file.path}" if file.mesh.shift else ""  # the replay's file has the moved times
         fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed{path}")
     if served is not None:
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
@@ -389,7 +401,7 @@ def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fa
 def _observers(
     options: Options, served: MetricsPorts | None, loud: Say, closing: ExitStack
 ) -> Observers | None:
-    """Return Prometheus and Grafana if requested; `closing` ends them after the mesh."""
+    """Return Prometheus and Grafana if they were requested. `closing` ends them after the mesh."""
     if options.observing is None or served is None:
         return None
     observers = Observers(options.observing, served, options.state, loud)
@@ -425,7 +437,7 @@ def _conclude(
     fact: Fact,
     console: Console,
 ) -> None:
-    """Print where everything is, and the guarantees. `spends`: the lives on the data brokers, by node."""
+    """Print where the results are, and the guarantees. `spends`: the lives on the data brokers, by node."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<mesh>.<node> on {listed(servers)}, as JSON: run, round, x, decided")
     folder = StateFolder(Path())
