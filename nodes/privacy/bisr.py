@@ -1,29 +1,36 @@
 """`gaussian-bisr`: Gaussian noise, correlated over rounds, so that later rounds cancel part of it.
 
-As in Kalinin, McKenna, Upadhyay, Lampert 2025: the noise of the t-th charged step is sum_{k<w} r_k Z_{t-k},
-with one new draw Z_t and the r of `nodes.privacy.bisr_coefficients`. The last w - 1 draws are secret state:
-whoever has them can subtract the noise from the releases that they went into. `privatise` returns them as a
-private value, to be journalled with the release and passed to the next step. Without it a new band begins.
+The mechanism is that of Kalinin, McKenna, Upadhyay, Lampert 2025. The noise of the t-th charged step is
+sum_{k<w} r_k Z_{t-k}, with one new draw Z_t and the r of `nodes.privacy.bisr_coefficients`. The last w - 1
+draws are secret state: whoever has them can subtract the noise from the releases that they went into.
+`privatise` returns them as a private value, which must be journalled with the release and passed to the next
+step. A step without this value begins a new band.
 
 Guarantees
 ----------
-Adjacency: event, as in `nodes.privacy.gaussian`: one observation, in one slot, moves the sum of that one step
-by at most D = 2K in L2, in integers (of features: by their D). G + C^-1 Z is a function of C G + Z, and C G
-moves by at most s D, s the norm of C's first column, however long the stream. So in real arithmetic Z of
-scale sigma is (epsilon, delta) for the whole stream, as one release of sensitivity s D is (Balle, Wang 2018),
-adaptively chosen data included. Required: an exact sampler, one call a round, slots that do not shift, a
-public point at which the gradients are taken, and a band that holds what the steps before it drew.
+Adjacency: event, as in `nodes.privacy.gaussian`. One observation is in one slot. It moves the sum G of that
+one step by at most D = 2K in L2, in integers (for features, by their D).
 
-In the integers that are drawn: Z is discrete Gaussian on a grid 2^24 times finer than the gradients'
-(features: 2^`finer`, and so below). In its steps y_t = G_t + Z_t + [sum_{k>=1} r_k Z_{t-k}], [] the nearest
-integer (without this rounding y_t would show the parity of Z_{t-1}, as r_1 = -1/2, and so that of G). The
-release is made of y_t/2^24, rounded again, which is post-processing. For either of two neighbours each y
-belongs to one Z, as y_1, y_2 ... give Z_1, Z_2 ... in turn: no y is excluded. The two Z differ by h_t, which
-is 0 before the slot s of the observation, and from then on C (what the observation moved, and an error of at
-most 1 in each coordinate of each step, for two roundings): ||h_t|| <= c_{t-s} D + gain sqrt(d), and h_t is
-known before Z_t is drawn. So this is an adaptive composition of discrete Gaussian releases, (epsilon, delta)
-for sensitivity s D + gain sqrt(d T) over T steps, d T coordinates (`nodes.accounting.releases`). The scale is
-made for T = 2^40, which takes 0.01 % more noise at d = 1,000.
+*In real arithmetic.* G + C^-1 Z is a function of C G + Z. C G moves by at most s D, where s is the norm of
+C's first column, however long the stream is. So with Z of scale sigma the whole stream is (epsilon, delta) as
+one release of sensitivity s D is (Balle, Wang 2018), also for adaptively chosen data.
+
+*In the integers that are drawn.* Z is discrete Gaussian on a grid that is 2^24 times finer than the
+gradients' grid (for features, 2^`finer` times, here and below). In steps of the finer grid y_t = G_t + Z_t +
+[sum_{k>=1} r_k Z_{t-k}], where [] is the nearest integer. (As r_1 = -1/2, y_t would show the parity of
+Z_{t-1} without this rounding, and so the parity of G.) The release is made of y_t/2^24, rounded again, which
+is post-processing.
+
+For either of two neighbours each sequence y belongs to one sequence Z, as y_1, y_2, ... determine Z_1, Z_2,
+... in turn. So no y is excluded for one of them. The two Z differ by h_t. Before the slot of the observation,
+with number a, h_t is 0. From it on h is C applied to what the observation moved plus an error of at most 1 in
+each coordinate of each step, for two roundings. So ||h_t|| <= c_{t-a} D + gain sqrt(d), and h_t is known
+before Z_t is drawn. The stream is therefore an adaptive composition of discrete Gaussian releases. It is
+(epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps and d T coordinates
+(`nodes.accounting.releases`). The scale is computed for T = 2^40, which needs 0.01 % more noise at d = 1,000.
+
+Required: an exact sampler, one call a round, slots that do not shift, a public point at which the gradients
+are taken, and a band with the draws of the steps before.
 
 | case | what happens |
 |---|---|
@@ -56,7 +63,7 @@ from nodes.privacy.sampled import GridMechanism
 from nodes.values import IntArray
 
 FINER = 24
-"""Draws are in steps of 2^-24 of the gradients' grid; with features of steps as small as K/2^44 of theirs."""
+"""Draws are in steps of 2^-24 of the gradients' grid. For features their steps are as small as K/2^44."""
 
 _BITS = 20
 _FINEST = 44
@@ -78,7 +85,7 @@ class GaussianBisr(GridMechanism):
 
     @property
     def finer(self) -> int:
-        """The bits by which a draw's step is finer than the grid's: `FINER`; features have finer grids."""
+        """The bits by which a draw's step is finer than the grid's step: `FINER`, or fewer for features."""
         return FINER if self.features is None else max(1, _FINEST - self.grid.radius.bit_length())
 
     @property

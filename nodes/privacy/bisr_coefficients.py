@@ -1,13 +1,14 @@
 """The band of `gaussian-bisr`: the inverse square root of the summing matrix, truncated, in fixed point.
 
-Kalinin, McKenna, Upadhyay, Lampert 2025. C^-1 is the lower triangular Toeplitz matrix with r_0 = 1 and
-r_k = r_{k-1} (k - 3/2)/k for k < w, the series of (1 - x)^(1/2), else 0. For k >= 1 r_k is below 0, and is
-stored as an integer over 2^30. The proofs are about those integers, not the reals that they approximate.
+The matrix is that of Kalinin, McKenna, Upadhyay, Lampert 2025. C^-1 is lower triangular and Toeplitz. On its
+diagonals it has r_0 = 1, r_k = r_{k-1} (k - 3/2)/k for 1 <= k < w (the series of (1 - x)^(1/2)), and 0 for k
+>= w. For 1 <= k < w r_k is below 0, and is stored as an integer over 2^30. The proofs are about these
+integers, not about the reals that they approximate.
 
-C, the inverse, has c_0 = 1 and c_k = sum_j |r_j| c_{k-j} on its diagonals, all >= 0. They sum to gain =
-1/(1 - sum |r_j|), about sqrt(pi w), and none is above the largest of the w - 1 before it. So the squares of
-those from n on sum to at most (the largest of the w - 1 before n) * S, S their sum, with
-S/gain = sum_j |r_j| (c_{n-j} + ... + c_{n-1}). All terms are >= 0, so the doubles' relative errors are at
+Its inverse C has c_0 = 1 and c_k = sum_j |r_j| c_{k-j} on its diagonals. All c_k are >= 0. They sum to gain =
+1/(1 - sum |r_j|), which is about sqrt(pi w). No c_k is above the largest of the w - 1 before it. Let S be the
+sum of all c_k with k >= n: S/gain = sum_j |r_j| (c_{n-j} + ... + c_{n-1}). The squares of these c_k sum to at
+most S times the largest of the w - 1 before c_n. All terms are >= 0, so the doubles' relative errors are at
 most n w 2^-53 < 1e-8, below the margin.
 """
 

@@ -1,9 +1,9 @@
-"""Bounds the effect of one observation: a float clip for use, an integer clip for proof.
+"""Bounds the effect of one observation, by a clip in floats and then by a clip in integers.
 
-The float clip keeps a vector's direction; no proof rests on it. The vector is then rounded to a public grid
-and clipped again in integers, where rounding hides nothing: ||k||_1 <= K (`to_grid`) or ||k||_2 <= K
-(`to_l2_grid`) holds for any input, and the sensitivity of a sum of such vectors is the diameter of that set,
-2K in that norm.
+The float clip keeps a vector's direction, and no proof rests on it. The vector is then rounded to a public
+grid and clipped again in integers, where no rounding error can occur. ||k||_1 <= K (`to_grid`) or ||k||_2 <=
+K (`to_l2_grid`) holds for any input. The sensitivity of a sum of such vectors is the diameter of that set,
+which is 2K in that norm.
 
 | vector | becomes |
 |---|---|

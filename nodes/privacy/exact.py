@@ -1,19 +1,25 @@
 """The exact sampler: discrete noise and coins from the operating system's entropy.
 
 It is the only code under `nodes/` that is not a function of its arguments. Entropy is read at the draw and
-used once: nothing is drawn ahead, so no memory holds the noise of a later release. The array that holds it is
-overwritten; what Python and numpy have copied of it is freed, and not overwritten.
+used once. Nothing is drawn ahead, so no memory holds the noise of a later release. The array with the entropy
+is overwritten after its use. Copies of it that Python and numpy have made are freed, and not overwritten.
 
 Guarantees
 ----------
-`laplace`: P(k) is proportional to exp(-|k|/S) exactly for the float S (proof below), so a sum of
-sensitivity D in L1 is released with epsilon = D/S. `gaussian`: P(k) is proportional to exp(-k^2/(2 S^2))
-exactly. Assumed: the operating system's bits are fair and independent, and floats are those of IEEE 754.
-Sums saturate at 2^62, which is a function of the sum: values are below 2^61 in magnitude.
-`randomised`: a bit is N >= 0 or N >= 1, N discrete Laplace of scale S, the least float of at least 1/epsilon:
-P(N >= 0) = 1/(1 + e^(-1/S)), P(N >= 1) = e^(-1/S) P(N >= 0), so their ratio is e^(1/S), at most e^epsilon.
-`sphere`: each direction has its own generator with 128 fresh bits, so directions are exactly independent and
-identically distributed; they are uniform only as far as numpy's generator and floats are.
+`laplace`: P(k) is proportional to exp(-|k|/S) exactly, for the float S (proof below). So a sum of sensitivity
+D in L1 is released with epsilon = D/S.
+
+`gaussian`: P(k) is proportional to exp(-k^2/(2 S^2)) exactly.
+
+`randomised`: let N be discrete Laplace of scale S, the least float that is at least 1/epsilon. The result is
+the bit N >= 0 or the bit N >= 1. P(N >= 0) = 1/(1 + e^(-1/S)) and P(N >= 1) = e^(-1/S) P(N >= 0). So their
+ratio is e^(1/S), which is at most e^epsilon.
+
+`sphere`: each direction has its own generator with 128 fresh bits. So directions are exactly independent and
+identically distributed. They are uniform only as far as numpy's generator and floats are.
+
+Assumed: the operating system's bits are fair and independent, and floats are those of IEEE 754. Sums saturate
+at 2^62, which is a function of the sum; values are below 2^61 in magnitude.
 """
 
 import math
@@ -31,13 +37,13 @@ from nodes.privacy.l2_sphere import directions
 from nodes.values import BoolArray, FloatArray, IntArray, WordArray
 from topology.keyed import generator
 
-# Numbers on [0, 1) with endless bits, held against e^-x in integers alone.
+# Numbers on [0, 1) with endless bits, compared with e^-x in integers alone.
 #
-# `below` is exact. Some bits of a number are known. More are drawn until the cell that they leave lies on
-# one side of e^-x, which two integers enclose.
+# The comparison `below` is exact. Some bits of a number are known, so the number is in a cell. Further bits
+# are drawn until the cell is on one side of e^-x, which two integers enclose.
 
 Words = Callable[[int], WordArray]
-"""Returns that many words of 64 fair and independent bits, each for one use."""
+"""Returns this many words of 64 fair and independent bits. Each word is for one use."""
 
 _WORD = 64
 _GUARD = 16
@@ -90,7 +96,10 @@ def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _series(r: int, work: int) -> tuple[int, int]:
-    """Return integers around e^-(r/2^work) 2^work, 0 <= r <= 2^work; the terms alternate and fall."""
+    """Return two integers that enclose e^-(r/2^work) 2^work, 0 <= r <= 2^work.
+
+    The terms of the series alternate in sign and fall.
+    """
     lower = upper = small = large = 1 << work
     count = 0
     while large > 1:
@@ -100,22 +109,23 @@ def _series(r: int, work: int) -> tuple[int, int]:
             lower, upper = lower - large, upper - small
         else:
             lower, upper = lower + small, upper + large
-    return max(0, lower - 1), upper + 1  # what is left of the series is at most its next term, below 1
+    return max(0, lower - 1), upper + 1  # the rest of the series is at most its next term, below 1
 
 
 # Discrete Laplace and Gaussian noise, exact and fast: floats decide most draws, integers the rest.
 #
-# The laws are those of Canonne, Kamath, Steinke 2020: P(k) proportional to e^(-|k|/S), and to e^(-k^2/(2
-# S^2)), exactly, for the float S. Words of 64 fair bits are an argument; each is used once, and its array
-# then overwritten. Magnitudes saturate at `MOST`, which a Laplace draw reaches once in e^96 at the largest
-# scale, a Gaussian one less than once in e^4600.
+# The laws are those of Canonne, Kamath, Steinke 2020: P(k) is proportional to e^(-|k|/S), or to e^(-k^2/(2
+# S^2)), exactly, for the float S. The source of words of 64 fair bits is an argument. Each word is used once,
+# and its array is then overwritten. Magnitudes saturate at `MOST`. A Laplace draw reaches it once in e^96 at
+# the largest scale, a Gaussian draw less than once in e^4600.
 #
 # Proof
 # -----
-# *Geometric.* U is uniform on (0, 1) and Y = floor(-S ln U): Y >= k iff U <= e^(-k/S), so P(Y >= k) is
-# e^(-k/S). The upper 63 bits of a word, w, put U into the cell [w, w + 1] 2^-63, of middle u = v 2^-64,
-# v = 2w + 1. Let L = -ln u. On the cell -ln differs from L by at most 1/(2w) <= 2/v if w >= 1. L^, in floats,
-# differs from L by (eps = 2^-53; +, -, x, / are right up to a factor of 1 + eps, as IEEE 754 asks):
+# *Geometric.* Let U be uniform on (0, 1) and Y = floor(-S ln U). Y >= k iff U <= e^(-k/S), so P(Y >= k) is
+# e^(-k/S). The upper 63 bits w of a word put U into the cell [w, w + 1] 2^-63. The middle of the cell is u =
+# v 2^-64, v = 2w + 1. Let L = -ln u. On the cell -ln differs from L by at most 1/(2w) <= 2/v if w >= 1. L is
+# computed in floats as L^, where +, -, x, / are right up to a factor of 1 + eps, eps = 2^-53, as IEEE 754
+# requires. L^ differs from L by these errors:
 #
 # | part | error |
 # |---|---|
@@ -127,27 +137,29 @@ def _series(r: int, work: int) -> tuple[int, int]:
 # | (64 - e) ln 2, at most L + 0.347 | 2 eps of it |
 # | the difference of both | eps of L |
 #
-# Together that is below 4 eps (1 + L) = 2^-51 (1 + L). y = S L^, and y - E and y + E, are rounded, each by
-# eps y: together below 2^-52 S (1 + L). E = S ((1 + L^) 2^-50 + 4/v) is above the sum of all these by 2^-52
-# S (1 + L) + 2 S/v, more than its own rounding, 5 eps E. So -S ln U is from y - E to y + E, whatever the
-# other bits of U are. If both ends have one floor, that is Y. Else further bits of U are drawn, and it is
-# held against e^(-k/S) in integers (`EndlessNumber`). w = 0 has no lower end, and is always decided
-# so. S < 2^32 keeps y below 2^38.
+# Together the errors are below 4 eps (1 + L) = 2^-51 (1 + L). y = S L^, y - E and y + E are rounded, each by
+# eps y, which is together below 2^-52 S (1 + L). Let E = S ((1 + L^) 2^-50 + 4/v). E is above the sum of all
+# these errors by 2^-52 S (1 + L) + 2 S/v, which is more than its own rounding, 5 eps E. So -S ln U is from y
+# - E to y + E, whatever the other bits of U are. If both ends have the same floor, it is Y. Otherwise further
+# bits of U are drawn, and U is compared with e^(-k/S) in integers (`EndlessNumber`). For w = 0 there is no
+# lower end, so this comparison always decides. S < 2^32 keeps y below 2^38.
 #
-# *From S = 2^32 on*, Y = 2^j A + B, S/2^j from 2^31 to 2^32: A is geometric of scale S/2^j, a float. B, which
-# is independent, has P(b) proportional to e^(-b/S) below 2^j: it is uniform, and kept with probability
-# e^(-b/S).
+# *From S = 2^32 on.* Y = 2^j A + B, with S/2^j from 2^31 to 2^32. A is geometric of scale S/2^j, a float. B
+# is independent of A, and P(b) is proportional to e^(-b/S) for b below 2^j: b is drawn uniformly, and kept
+# with probability e^(-b/S).
 #
-# *Laplace.* A fair sign, and (negative, 0) drawn again: P(k) is proportional to e^(-|k|/S).
+# *Laplace.* A geometric draw gets a fair sign, and (negative, 0) is drawn again. So P(k) is proportional to
+# e^(-|k|/S).
 #
-# *Gaussian* (their Algorithm 3). Y is Laplace of scale t, and kept with probability e^-x,
-# x = (|Y| - S^2/t)^2/(2 S^2): e^(-|Y|/t - x) is e^(-Y^2/(2 S^2)) times a constant, for every t > 0.
+# *Gaussian* (their Algorithm 3). Y is Laplace of scale t, and is kept with probability e^-x, x = (|Y| -
+# S^2/t)^2/(2 S^2). For every t > 0 e^(-|Y|/t - x) is e^(-Y^2/(2 S^2)) times a constant.
 #
-# *Kept with probability e^-x:* the number on [0, 1) of a word is below e^-x. In floats z = |Y|/S - S/t and
-# x = z^2/2: where x <= 64, |z| < 12 and |Y|/S < 13, so z is wrong by at most 60 eps, x by 900 eps, e^-x by
-# 2^-43. e^-x = 2^-n e^-r: r, below 0.35, is wrong by at most 132 eps, the series, up to r^13, by 2^-57, their
-# sum by 30 eps, all together by 2^-45; the number by 2^-53. So beyond 2^-40 of e^-x floats are right; nearer,
-# integers decide. Above 64, x counts as 64: floats are only asked where the number is above 2^-40.
+# *Keeping with probability e^-x.* A draw is kept if the number on [0, 1) of a word is below e^-x. In floats z
+# = |Y|/S - S/t and x = z^2/2. Where x <= 64, |z| < 12 and |Y|/S < 13. So z is wrong by at most 60 eps, x by
+# 900 eps, and e^-x by 2^-43. e^-x is computed as 2^-n e^-r with r below 0.35. r is wrong by at most 132 eps,
+# the series up to r^13 by 2^-57, and their sum by 30 eps, together by 2^-45. The number is wrong by 2^-53. So
+# where the number differs from e^-x by more than 2^-40, floats decide rightly; nearer, integers decide. An x
+# above 64 counts as 64: floats are only used where the number is above 2^-40.
 
 SMALLEST, LARGEST = 1e-5, 2.0**56
 MOST = (1 << 62) + (1 << 61)
@@ -396,9 +408,11 @@ class ExactSampler:
 
 # Simulated noise: seeded and repeatable, and so no protection at all. For experiments, tests and demos.
 #
-# Guarantees ---------- None: whoever knows the seed can subtract the noise. It has the right size, and
-# depends on (seed, node, round, shape) alone: a node draws the same after a restart, with another order of
-# events, or as a row of an array over nodes.
+# Guarantees
+# ----------
+# None, as whoever knows the seed can subtract the noise. The noise has the right size, and depends on (seed,
+# node, round, shape) alone. So a node draws the same noise after a restart, with another order of events, or
+# as a row of an array over nodes.
 
 _BLOCK = 64
 _MOST = 1 << 16

@@ -1,40 +1,46 @@
 """Class sums and moments of rows: what one record adds to a release is a vector of exact integers, or zero.
 
-A row (x, y) has d features, ||x||_2 at most 1, and a class. x is rounded to a public grid, negative points
-become 0 (unless `signed`), and what is left is clipped in integers. All that follows is made of that integer
-row k, and the sums over rows are exact: the Gram matrix of integers is one product of floats below 2^53.
+A row (x, y) has d features, ||x||_2 at most 1, and a class. x is rounded to a public grid, its negative
+coordinates become 0 (unless `signed`), and the result is clipped in integers. Everything else is computed
+from this integer row k. The sums over rows are exact, as the Gram matrix of integers is one product of floats
+below 2^53.
 
 | features | phi(k, class) | length D |
 |---|---|---|
 | `ClassSums` | (k, c) in the block of the row's class, 0 in the others | C (d + 1) |
 | `Moments` | (128 k_i^2, 181 k_i k_j for i < j; m (k, c) in its class's block of two) | d(d+1)/2 + 2(d+1) |
 
-c is the integer next to 1/3 of the grid: the last coordinate of a block is the number of its class. 181/128
-is below sqrt(2). m is the integer next to 128 kappa in units of the row's grid.
+c is the integer next to 1/3 in steps of the grid. So the last coordinate of a block counts the rows of its
+class, in units of c. 181/128 is below sqrt(2). m is the integer next to 128 kappa in units of the row's grid.
 
 Guarantees
 ----------
-Let R be the grid's radius, so ||k|| <= R in the clip's norm for any input, NaN included; a row without a
-class or with a number that is not finite adds 0. `radius` is K, the most that one record adds; `distance` is
-the most that the sum moves if one record is replaced. Both are integers, in the features' own steps and norm.
+Let R be the grid's radius. Then ||k|| <= R in the clip's norm for any input, NaN included. A row without a
+class, or with a number that is not finite, adds 0. `radius` is K, the most that one record adds. `distance`
+is the most that the sum moves if one record is replaced. Both are integers, in the features' own steps and
+norm.
 
-*K.* Class sums: R + c in L1, sqrt(R^2 + c^2) in L2. Moments: with A = 128^2 and B = 181^2 <= 2A, sum A k_i^4
-+ sum_{i<j} B k_i^2 k_j^2 <= A (sum k_i^2)^2 <= A R^4, so K^2 = A R^4 + m^2 (R^2 + c^2).
+*K.* For class sums K is R + c in L1 and sqrt(R^2 + c^2) in L2. For moments let A = 128^2 and B = 181^2 <= 2A.
+Then sum A k_i^4 + sum_{i<j} B k_i^2 k_j^2 <= A (sum k_i^2)^2 <= A R^4, so K^2 = A R^4 + m^2 (R^2 + c^2).
 
-*Distance.* In L1 it is 2K: rows of two classes share no coordinate. In L2, where no coordinate of k is
-negative, none of phi is, so <phi, phi'> >= 0 and ||phi - phi'||^2 <= ||phi||^2 + ||phi'||^2 <= 2 K^2: sqrt(2)
-K and not 2K.
+*Distance.* In L1 it is 2K, which rows of two classes reach, as they share no coordinate. In L2, if no
+coordinate of k is negative, no coordinate of phi is. So <phi, phi'> >= 0 and ||phi - phi'||^2 <= ||phi||^2 +
+||phi'||^2 <= 2 K^2. The distance is sqrt(2) K and not 2K.
 
-*Signed rows in L2.* Let r = k, s = k' and t = <r, s>, |t| <= R^2. Two classes: of the class sums nothing is
-shared; the quadratic part's product is B t^2/2 + (A - B/2) sum r_i^2 s_i^2 >= B t^2/2 >= 0; so 2 K^2 again.
-One class: c cancels. Class sums: ||r - s||^2 <= 4 R^2. Moments: A ||r||^4 + A ||s||^4 - B t^2 + m^2 (||r||^2
-+ ||s||^2 - 2t) bounds the square. It grows with both norms, so it is at most 2 A R^4 + 2 m^2 R^2 - B t^2 - 2
-m^2 t, which is largest at t = -m^2/B, where the last two add m^4/B; where m^2 > B R^2, at t = -R^2, where
-they add 2 m^2 R^2 - B R^4. With kappa = m/(128 R), rho = B/(2A) and R as unit: sqrt(2 (1 + kappa^2) +
-kappa^4/(2 rho)), and beyond kappa^2 = 2 rho 2 kappa, up to 1 - rho = 0.0002 below the root.
+*Signed rows in L2.* Let r = k, s = k' and t = <r, s>, |t| <= R^2.
 
-A record that is added or removed moves the sum by at most K. Sums of h records are below h K: mechanisms
-check that.
+Two rows of two classes share no coordinate of the class sums. The quadratic parts' product is B t^2/2 + (A -
+B/2) sum r_i^2 s_i^2 >= B t^2/2 >= 0. So the square of the distance is 2 K^2 again.
+
+For two rows of one class c cancels. For class sums ||r - s||^2 <= 4 R^2. For moments the square is at most A
+||r||^4 + A ||s||^4 - B t^2 + m^2 (||r||^2 + ||s||^2 - 2t). This grows with both norms, so it is at most 2 A
+R^4 + 2 m^2 R^2 - B t^2 - 2 m^2 t. It is largest at t = -m^2/B, where the last two terms add m^4/B. If m^2 > B
+R^2, it is largest at t = -R^2, where they add 2 m^2 R^2 - B R^4. With kappa = m/(128 R), rho = B/(2A) and R
+as unit this distance is sqrt(2 (1 + kappa^2) + kappa^4/(2 rho)). Beyond kappa^2 = 2 rho it is 2 kappa, up to
+1 - rho = 0.0002 below the root.
+
+A record that is added or removed moves the sum by at most K. Sums of h records must be below h K, which
+mechanisms check.
 
 | case | what happens |
 |---|---|

@@ -2,15 +2,20 @@
 
 Guarantees
 ----------
-Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
-displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
-observation moves the sum by at most D = 2K in L2 (`nodes.privacy.clipping`), or by the D of its features
-(`nodes.privacy.features`). Discrete Gaussian noise (Canonne, Kamath, Steinke 2020), whose scale
-`nodes.accounting.calibration` derives from epsilon, delta, D and d, makes the release (epsilon, delta),
-discretisation included. So is the whole stream: each observation enters one slot, and what follows is made of
-the release. Calibration `analytic` is that of Balle, Wang 2018, `classic` is sqrt(2 ln(2/delta)) D/epsilon.
-Nothing is assumed about the loss, step size, map, set or solver: they come after. Required: an exact sampler,
-one call a round, slots that do not shift, and a public point at which the gradients are taken.
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed. In a full slot an
+added record displaces another one, which is a replacement.
+
+All values are integers, in steps of a public grid. One observation moves the sum by at most D = 2K in L2
+(`nodes.privacy.clipping`), or by the D of its features (`nodes.privacy.features`). With discrete Gaussian
+noise (Canonne, Kamath, Steinke 2020) the release is (epsilon, delta), discretisation included.
+`nodes.accounting.calibration` derives the noise's scale from epsilon, delta, D and d. The calibration
+`analytic` is that of Balle, Wang 2018; `classic` is sqrt(2 ln(2/delta)) D/epsilon.
+
+The whole stream is (epsilon, delta) too, as each observation enters one slot, and everything later is
+computed from the release.
+
+Nothing is assumed about the loss, step size, map, set or solver, as they come after the noise. Required: an
+exact sampler, one call a round, slots that do not shift, and a public point at which the gradients are taken.
 
 | case | what happens |
 |---|---|
@@ -21,8 +26,8 @@ one call a round, slots that do not shift, and a public point at which the gradi
 | classic with epsilon above 1, where it does not hold | ValueError |
 | noise whose draws leave 64 bits, or fall below the grid | ValueError |
 
-The estimate of the clipped gradients' sum / h is unbiased up to the grid, at most theta sqrt(d) 2^-b an
-observation, b = 29 at d <= 15, falling to 18 at d = 2^24.
+The estimate of the clipped gradients' sum / h is unbiased up to the rounding to the grid. The rounding is at
+most theta sqrt(d) 2^-b an observation, with b = 29 at d <= 15, falling to 18 at d = 2^24.
 """
 
 import math
@@ -53,7 +58,7 @@ class GaussianGradient(GridMechanism):
 
     @property
     def mu(self) -> float:
-        """The sensitivity over the noise's scale, rounded up: all that composition needs."""
+        """The sensitivity divided by the noise's scale, rounded up. Composition needs nothing else."""
         return math.nextafter(self.distance / self.scale, math.inf)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:

@@ -1,21 +1,26 @@
-"""`l2-sphere`: each gradient becomes a random direction that leans its way (Duchi, Jordan, Wainwright 2018).
+"""`l2-sphere`: each gradient becomes a random direction, biased towards it (Duchi, Jordan, Wainwright 2018).
 
-For one gradient g, ||g||_2 <= theta: u is g/||g|| with probability 1/2 + ||g||/(2 theta), else -g/||g||. V is
-uniform on the unit sphere. S = sign(<V, u>), sign(0) = +1, is kept with probability
-e^epsilon/(1 + e^epsilon), else flipped. The result is theta B S V, whose mean is g, with
-B = coth(epsilon/2) sqrt(pi) Gamma((d+1)/2)/Gamma(d/2). The slot's h draws are summed and divided by h.
+Let g be one gradient, ||g||_2 <= theta. u is g/||g|| with probability 1/2 + ||g||/(2 theta), else -g/||g||. V
+is uniform on the unit sphere. S = sign(<V, u>), with sign(0) = +1, is kept with probability e^epsilon/(1 +
+e^epsilon), else flipped. The result is theta B S V with B = coth(epsilon/2) sqrt(pi)
+Gamma((d+1)/2)/Gamma(d/2). Its mean is g. The slot's h draws are summed and divided by h.
 
 Guarantees
 ----------
-Adjacency: event. One record of a node is replaced or, with slots by time, added or removed. One draw is a
-function of V, which the sampler makes without seeing data, and of one bit that passed an exact coin of ratio
-at most e^epsilon. So it has epsilon, delta = 0, however inexact V, u and the coin for u's sign are: they
-affect the mean alone. -x is exact in floats, so both signs of every V occur for every gradient. A slot makes
-h draws whatever it holds, and one record is in one of them. Where a record is added or removed the others
-change places, which shows nothing: the draws of all places are independent and identically distributed, and
-their sum, in integers, has no order. So the release has epsilon, and, as each observation enters one slot,
-so has the whole stream. Required: an exact sampler, one call a round, slots that do not shift, and a public
-point at which the gradients are taken.
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed.
+
+One draw is a function of V, which the sampler makes without seeing data, and of one bit that passed an exact
+coin of ratio at most e^epsilon. So one draw has epsilon, delta = 0. V, u and the coin for u's sign may be
+inexact, as they affect the mean alone. -x is exact in floats, so both signs of every V occur for every
+gradient.
+
+A slot makes h draws whatever it contains, and one record is in one of them. If a record is added or removed,
+the other records change places. The release does not depend on these places: the draws of all places are
+independent and identically distributed, and their sum, in integers, has no order. So the release has epsilon.
+The whole stream has it too, as each observation enters one slot.
+
+Required: an exact sampler, one call a round, slots that do not shift, and a public point at which the
+gradients are taken.
 
 | case | what happens |
 |---|---|
@@ -25,8 +30,9 @@ point at which the gradients are taken.
 | a norm whose square is below the least float | treated as a zero gradient: a bias below theta 1e-50 |
 | epsilon not in (1e-8, 1e5], or h d above 2^26 | ValueError |
 
-The mean is unbiased up to V's rounding in the sum, 2^-31 of a coordinate, of mean 0 as V is symmetric. At
-h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise (`laplace_is_better_above`).
+The mean is unbiased up to V's rounding in the sum. The rounding is 2^-31 of a coordinate, and has mean 0 as V
+is symmetric. At h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise
+(`laplace_is_better_above`).
 """
 
 import math

@@ -2,14 +2,16 @@
 
 Guarantees
 ----------
-Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
-displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
-observation moves the sum by at most 2K in L1 (`nodes.privacy.clipping`). Discrete Laplace noise of scale
-S >= 2K/epsilon gives the release epsilon = 2K/S, delta = 0 (Dwork, McSherry, Nissim, Smith 2006; Ghosh,
-Roughgarden, Sundararajan 2009). The whole stream has the same, as each observation enters one slot (Jain,
-Raskhodnikova, Sivakumar, Smith 2023). Nothing is assumed about the loss, step size, map, set or solver: they
-come after. Required: an exact sampler, one call a round, slots that do not shift, and a public point at which
-the gradients are taken.
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed. In a full slot an
+added record displaces another one, which is a replacement.
+
+All values are integers, in steps of a public grid. One observation moves the sum by at most 2K in L1
+(`nodes.privacy.clipping`). With discrete Laplace noise of scale S >= 2K/epsilon the release has epsilon =
+2K/S, delta = 0 (Dwork, McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009). The whole stream
+has the same epsilon, as each observation enters one slot (Jain, Raskhodnikova, Sivakumar, Smith 2023).
+
+Nothing is assumed about the loss, step size, map, set or solver, as they come after the noise. Required: an
+exact sampler, one call a round, slots that do not shift, and a public point at which the gradients are taken.
 
 | case | what happens |
 |---|---|
@@ -19,12 +21,13 @@ the gradients are taken.
 | epsilon so small that draws leave 64 bits (about 3e-8) | ValueError |
 | epsilon so large that noise falls below the grid (about 1e9) | ValueError |
 
-The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta 2^-30 an observation.
+The estimate of the clipped gradients' sum / h is unbiased up to the rounding to the grid, which is theta
+2^-30 an observation.
 
-With an epsilon that grows from round to round (`LaplaceSchedule`) all this holds in each round with its own
-epsilon, a function of settings and round alone. Event level: a record enters one release, so its epsilon is
-at most the largest. Stream level: h times the rounds' epsilons add up to the schedule's total
-(`nodes.accounting.releases.GrowingSum`).
+With an epsilon that grows from round to round (`LaplaceSchedule`) each round has these guarantees with its
+own epsilon, which is a function of settings and round alone. At event level a record enters one release, so
+its epsilon is at most the largest one. At stream level h times the rounds' epsilons add up to the schedule's
+total (`nodes.accounting.releases.GrowingSum`).
 
 | case, with a schedule | what happens |
 |---|---|

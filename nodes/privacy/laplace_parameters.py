@@ -2,14 +2,17 @@
 
 Guarantees
 ----------
-Adjacency: event, as in `nodes.privacy.laplace`; one observation a slot. With c = update(0), public, and
-x = update(clipped gradient), x - c is clipped in integers to L1 radius K of a public grid. Whatever the step
-does, two observations give values at most 2K apart, so discrete Laplace noise of scale S >= 2K/epsilon gives
-epsilon = 2K/S, delta = 0. The release is c + step * (integers): post-processing. Radius, grid and noise use
-alpha_t, t the round of the step that made x: with the next round's step size, as the papers print it, epsilon
-would be alpha_t/alpha_{t+1} times the stated one.
+Adjacency: event, as in `nodes.privacy.laplace`, with one observation a slot. Let c = update(0), which is
+public, and x = update(clipped gradient). x - c is clipped in integers to the L1 radius K of a public grid.
+Whatever the step does, two observations give values that are at most 2K apart. So discrete Laplace noise of
+scale S >= 2K/epsilon gives epsilon = 2K/S, delta = 0. The release is c + step * (integers), which is
+post-processing.
 
-The radius is such that the clip leaves steps within the table's bound unchanged. No proof rests on the table.
+Radius, grid and noise use alpha_t, where t is the round of the step that made x. With the next round's step
+size, as the papers print it, epsilon would be alpha_t/alpha_{t+1} times the stated one.
+
+The radius is so large that the clip leaves steps within the table's bound unchanged. No proof rests on the
+table.
 
 | mirror map, set, norm of the gradient's clip | radius in L1, half the sensitivity |
 |---|---|
@@ -27,7 +30,7 @@ The radius is such that the clip leaves steps within the table's bound unchanged
 | more than one observation a slot | ValueError: use `laplace` on gradients |
 | epsilon out of range | ValueError, as in `nodes.privacy.laplace` |
 
-Noise carries the release out of the set, so it is a biased estimate of the value within the set.
+With its noise the release may lie outside the set, so it is a biased estimate of the value within the set.
 """
 
 import math
@@ -52,7 +55,8 @@ from nodes.values import FloatArray, Release
 
 _SLACK = 64
 _LAST = 1 << 40
-"""The last round checked. No round is later, and steps do not grow: if it and the first fit, so do all."""
+"""The last round that is checked. No round is later. As step sizes do not grow, all rounds fit if this one
+and the first do."""
 
 
 def step_radius(

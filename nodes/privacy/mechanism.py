@@ -106,7 +106,7 @@ class Mechanism(Protocol):
 
     @property
     def release_slack(self) -> float:
-        """The L2 distance by which noise may carry a release out of the algorithm's set."""
+        """The L2 distance from the algorithm's set that a release with its noise may have."""
 
     @property
     def band(self) -> Band | None:
@@ -117,13 +117,13 @@ class Mechanism(Protocol):
         """The mechanism that an audit draws from, that of the round with the least noise; None: no claim."""
 
     def composition(self, budget: DeltaBudget | None) -> Composition | None:
-        """Return how releases compose at stream level, for an account with a delta or (None) without.
+        """Return how releases compose at stream level. `budget` has the account's delta; None: no delta.
 
         None if nothing is protected. Raises ValueError for a delta that the account cannot have.
         """
 
     def noise_scale(self, round: int) -> float:
-        """Return the scale of a coordinate's noise in `round`, in units of the value that gets it."""
+        """Return the scale of a coordinate's noise in `round`, in units of the value that it is added to."""
 
     def privatise(
         self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None = None

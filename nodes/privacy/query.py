@@ -2,22 +2,23 @@
 
 Guarantees
 ----------
-Adjacency: one record of the set is replaced; n_l, the number of records, is public. Every query uses every
+Adjacency: one record of the set is replaced. The number of records, n_l, is public. Every query uses every
 record, so T answers compose. As on a mesh (`nodes.privacy.clipping`), all values are integers, in steps of a
-public grid, and one record moves the sum by at most 2K: in L1 for `laplace`, in L2 for `gaussian`. A set is
-read in chunks whose sums are added, in exact integers: how the set is cut into chunks does not matter.
+public grid. One record moves the sum by at most 2K: in L1 for `laplace`, in L2 for `gaussian`. A set is read
+in chunks whose sums are added in exact integers, so the sum does not depend on the chunks.
 
-`laplace` (Wu, Farokhi, Smith, Kaafar 2020, theorem 1): noise of scale S >= 2K T kappa/epsilon makes an answer
-epsilon/(T kappa), delta = 0, and T of them epsilon/kappa, as epsilons add up, also where a query depends on
+`laplace` (Wu, Farokhi, Smith, Kaafar 2020, theorem 1): with noise of scale S >= 2K T kappa/epsilon an answer
+has epsilon/(T kappa), delta = 0. T answers have epsilon/kappa, as epsilons add up, also if a query depends on
 earlier answers (Dwork, Roth 2014, theorem 3.14).
 
-`gaussian`: T answers, each at a sensitivity of 2K, are no worse than one Gaussian at sqrt(T) 2K, also where a
-query depends on earlier answers (Dong, Roth, Su 2022, corollary 2). The scale is calibrated at that
-(`nodes.accounting.calibration`, discretisation of T d integers included) to (epsilon/kappa, delta/kappa).
+`gaussian`: T answers, each at a sensitivity of 2K, are no worse than one Gaussian answer at a sensitivity of
+sqrt(T) 2K, also if a query depends on earlier answers (Dong, Roth, Su 2022, corollary 2). The scale is
+calibrated for that sensitivity to (epsilon/kappa, delta/kappa), with the discretisation of T d integers
+included (`nodes.accounting.calibration`).
 
-kappa: a record that is in the sets of up to kappa owners is protected by all of their answers together with
-the sums of their epsilon_l/kappa and delta_l/kappa, by basic composition: at most the largest epsilon_l, and
-the largest delta_l. For kappa = 1 that is epsilon_l, delta_l.
+`sharing`, kappa: a record may be in the sets of up to kappa owners. By basic composition all of their answers
+together protect it with the sums of their epsilon_l/kappa and delta_l/kappa. These are at most the largest
+epsilon_l and the largest delta_l. For kappa = 1 they are epsilon_l and delta_l.
 
 Required: an exact sampler, at most one answer to each of T queries, a set that stays as it is, and queries
 made of public values. Nothing is assumed about the loss or about who asks.
@@ -29,8 +30,9 @@ made of public values. Nothing is assumed about the loss or about who asks.
 | more records than n_l, a query beyond T | ValueError |
 | noise whose draws leave 64 bits, or fall below the grid | ValueError |
 
-The estimate of the clipped gradients' mean is unbiased up to the grid (`nodes.privacy.laplace`, `gaussian`),
-and held within 64 scales of noise around the clip (post-processing).
+The estimate of the clipped gradients' mean is unbiased up to the rounding to the grid
+(`nodes.privacy.laplace`, `gaussian`). An answer is then limited to 64 scales of noise around the clip, which
+is post-processing.
 """
 
 import math
