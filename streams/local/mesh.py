@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from nodes.accounting.guarantee import Price
 from nodes.learner import Learner
 from nodes.machine.events import OpenSlot, Report, SlotClosed
 from nodes.machine.journal import DataPosition
-from nodes.machine.slots import Slots
+from nodes.machine.slots import ClosedSlot, Slots
 from nodes.privacy.private import Private
+from nodes.values import Observations
 from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason, Refused
@@ -249,10 +250,29 @@ class Crashed(ProcessExit):
     exit_code = 1
 
 
+class LabelFiller(Protocol):
+    """Labels that come later, for the slots of one process."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether slots wait for labels that cannot be read; otherwise they close empty."""
+
+    def due(self, slot: ClosedSlot[bytes]) -> float:
+        """Return the virtual time at which the last record of a slot is due."""
+
+    def fill(self, slot: ClosedSlot[bytes], observations: Observations) -> Observations | None:
+        """Return a slot's records with their labels; None while the labels cannot be read."""
+
+
+LOOK = 0.1
+"""Seconds of virtual time between looks for labels that cannot be read."""
+
+
 class MemorySlots:
     """Closes a process's slots from records in memory, each `seconds` of virtual time after it was opened.
 
-    `closed` is called with a slot in the node's turn. `starved`: too few records are left for a slot.
+    `closed` is called with a slot in the node's turn. `labels`: where they come later a slot closes once its
+    records are due. `starved`: too few records are left for a slot.
     """
 
     def __init__(
@@ -261,8 +281,10 @@ class MemorySlots:
         broker: MemoryBroker,
         seconds: Callable[[int], float],
         closed: Callable[[SlotClosed], SlotClosed],
+        labels: LabelFiller | None = None,
     ) -> None:
         self._feed, self._broker, self._seconds, self._closed = feed, broker, seconds, closed
+        self._labels = labels
         self.starved = False
 
     @property
@@ -272,16 +294,31 @@ class MemorySlots:
 
     def open(self, opened: OpenSlot, pending: Pending) -> None:
         """Fill the slot, and answer with it once its time has passed."""
-        slot = self._feed.close(opened)
-        if slot is None:
+        slot_records = self._feed.take(opened)
+        if slot_records is None:
             self.starved = True
             return
-        answer = partial(pending.answer, partial(self._closed, slot))
+        answer = partial(self._answer, *slot_records, pending)
         seconds = self._seconds(opened.round)
+        if self._labels is not None:
+            seconds = max(seconds, self._labels.due(slot_records[0]) - self._broker.now)
         if seconds:
             self._broker.after(seconds, answer)
         else:
             answer()
+
+    def _answer(self, slot: ClosedSlot[bytes], observations: Observations, pending: Pending) -> None:
+        """Answer with the slot, once its labels are read."""
+        labels, closed = self._labels, partial(self._feed.closed, slot)
+        if labels is not None and slot.values and not pending.over:
+            filled = labels.fill(slot, observations)
+            if filled is None and labels.waits:
+                self._broker.after(LOOK, partial(self._answer, slot, observations, pending))
+                return
+            answer = self._feed.emptied(slot) if filled is None else closed(filled)
+        else:
+            answer = closed(observations)
+        pending.answer(partial(self._closed, answer))
 
 
 class _Told(NodeObserver):

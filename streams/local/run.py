@@ -35,13 +35,15 @@ def mesh_parts(
     rounds: int | None = None,
     round_timeout: float | None = None,
     silence: float | None = None,
+    labels_apart: bool = False,
 ) -> MeshParts:
     """Return the parts of the file's mesh, for one process. Raises MeshFileError if a source is missing.
 
     With slots by time no clock is used: the rounds must be given, and standard input cannot be sorted. `seed`
     and `rounds` replace the file's. No node is silent in one process, so nodes wait for ever, and count as
     live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given. Then nothing
-    is assumed of the nodes' progress either.
+    is assumed of the nodes' progress either. Labels on a topic are refused, unless the caller gives them:
+    `labels_apart`.
     """
     if seed is not None:
         file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
@@ -52,7 +54,8 @@ def mesh_parts(
         _check_times(file, rounds)
     nodes = {}
     for name in settings.nodes:
-        if (labels := file.later_labels(name)) is not None and labels.topic is not None:
+        labels = file.later_labels(name)
+        if labels is not None and labels.topic is not None and not labels_apart:
             text = "a topic is read by up and node alone: must not be given to run records here"
             raise file.refuse(("nodes", name, "source", "labels"), text, labels.topic)
         source = open_source(file, name, settings.seed)

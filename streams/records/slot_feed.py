@@ -103,6 +103,19 @@ class SlotFeed:
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Close the opened slot and return it; None if the source has too few records left."""
+        records = self.take(opened)
+        return None if records is None else self.closed(*records)
+
+    def closed(self, slot: ClosedSlot[bytes], observations: Observations) -> SlotClosed:
+        """Return what `take` gave as the machine gets it."""
+        return slot_closed(slot, observations, self._decoder)
+
+    def emptied(self, slot: ClosedSlot[bytes]) -> SlotClosed:
+        """Return a slot that `take` gave without its records."""
+        return self.closed(slot._replace(values=(), places=(), times=()), observed((), self._decoder))
+
+    def take(self, opened: OpenSlot) -> tuple[ClosedSlot[bytes], Observations] | None:
+        """Close the opened slot, and return its records; None if the source has too few left."""
         first = self._offset(opened.position)
         if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
             self._slots, self._read_to = self._new_slots(), 0
@@ -123,7 +136,7 @@ class SlotFeed:
             arrival = _arrival(self._at, record)
             self._slots.add(arrival)
             if isinstance(self._slots, TimeSlots):
-                self._read_to = self._slots.round_of(arrival.timestamp)
+                self._read_to = self._slots.round_of(arrival.timestamp + self._slots.delay)
                 if record.timestamp is None:
                     self._untimed(record.value)
                 else:
@@ -134,7 +147,7 @@ class SlotFeed:
         observations = observed(closed.values, self._decoder)
         self._count(closed, observations)
         self._count_dropped(closed)
-        return slot_closed(closed, observations, self._decoder)
+        return closed, observations
 
     def _count(self, closed: ClosedSlot[bytes], observations: Observations) -> None:
         counts, present = self._counts, observations.present

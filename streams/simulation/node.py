@@ -19,6 +19,7 @@ from streams.codec import Refused
 from streams.live.node_role import NodeObserver, NodeRole
 from streams.local.mesh import MemorySlots, NodeParts
 from streams.mesh.mesh import NodeContext
+from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.runtime.actions import Action, Ended, ProcessWorld, at_once, in_memory
@@ -36,6 +37,7 @@ from streams.simulation.bus import (
 )
 from streams.simulation.history import Reached, Violation
 from streams.simulation.journal import DiskFull, SimulatedJournal
+from streams.simulation.labels import DrawnLabels, ProcessLabels
 from streams.state.folder import JournalError
 from topology.scheduler import heartbeat_period
 
@@ -113,7 +115,8 @@ class SimulatedNode(NodeObserver):
     runs it.
 
     `role`: that of the current process, if any. `slot_time`: seconds until a slot is full. `generation`: that
-    of the node's mesh file. `wanted`: whether the node is to start again.
+    of the node's mesh file. `wanted`: whether the node is to start again. `labels`: as
+    its process reads them, if they come later.
     """
 
     def __init__(
@@ -130,6 +133,7 @@ class SimulatedNode(NodeObserver):
         watcher: SimulatedWatcher,
         generation: int,
         append_time: Callable[[], float],
+        labels: DrawnLabels | None = None,
     ) -> None:
         self.name, self.journal, self.generation = name, journal, generation
         self.wanted, self.replaced = True, False
@@ -140,6 +144,8 @@ class SimulatedNode(NodeObserver):
         self.process.take(self)
         self._parts, self._mesh, self._broker, self._data = parts, context, broker, data
         self._slot_time, self._new_id, self._watcher = slot_time, new_id, watcher
+        self._drawn_labels = labels
+        self.labels: ProcessLabels | None = None
         self._bus: FaultyBus | None = None
         self.crash = PlannedCrash()
         self.runner: Runner | None = None
@@ -211,10 +217,17 @@ class SimulatedNode(NodeObserver):
         self.role = role
         self._watcher.started(self)
         feed = SlotFeed(self._data, parts.slots, parts.decoder)
-        slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed)
+        self.labels = self._labels_anew(world)
+        slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed, self.labels)
         process = role.role(self, slots.open, clock=world.clock, beat=heartbeat_period(mesh.silence))
         self.runner = Runner(process, world, partial(self.process.over, self, role), self._before_effect)
         return self.runner
+
+    def _labels_anew(self, world: ProcessWorld) -> ProcessLabels | None:
+        labels, decoder = self._drawn_labels, self._parts.decoder
+        if labels is None or not isinstance(decoder, SchemaDecoder):
+            return None
+        return ProcessLabels.begin(labels, decoder, self.process.link, world.clock)
 
     def end(self) -> None:
         """End with the process. Raises Violation if the log has not counted every refused record."""

@@ -24,9 +24,11 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
+from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord
 from streams.simulation.disk import has_disks
 from streams.simulation.faults import FaultKind, InjectedFault, drawn_faults
+from streams.simulation.labels import DrawnLabels, dated, drawn_labels
 from topology.keyed import generator
 from topology.lag import LagLimits
 from topology.plans import SlotClock
@@ -156,7 +158,7 @@ class Scene:
 
     `parts` are those of the newest mesh file. `files` has each file's tree and parts by generation. There are
     two files if a newer one comes while the mesh runs. `noise` is that of the nodes' draws. `again` has the
-    learners that repeat the newest draws.
+    learners that repeat the newest draws. `labels` has those of nodes whose labels come later, on a topic.
     """
 
     setting: SimulationSetting
@@ -166,6 +168,7 @@ class Scene:
     again: dict[str, Learner]
     records: dict[str, tuple[RawRecord, ...]]
     faults: tuple[InjectedFault, ...]
+    labels: dict[str, DrawnLabels]
 
 
 class Stage:
@@ -176,7 +179,7 @@ class Stage:
             raise UsageError(f"{file.path}: a mesh of {len(file.mesh.nodes)}: must have 3 nodes to simulate")
         self._file, self._tree = file, read_yaml(file.path)
         size = file.mesh.slots.size
-        parts = mesh_parts(file, rounds=1)
+        parts = mesh_parts(file, rounds=1, labels_apart=True)
         self._decoders = {name: node.decoder for name, node in parts.nodes.items()}
         record_limit = (ROUNDS[1] + SPARE) * size
         self._records = {
@@ -224,12 +227,13 @@ class Stage:
             name: mesh.node(name).learner_with(CountedNoise(seed, name, drawn_last))
             for name, drawn_last in noise.items()
         }
+        records, labels = self._labelled(mesh, setting)
         nodes = {
             name: NodeParts(
                 mesh.node(name).learner_with(noise[name]),
-                mesh.slots,
+                (labels[name].slots if name in labels else None) or mesh.slots,
                 self._decoders[name],
-                self._records[name],
+                records[name],
             )
             for name in names
         }
@@ -238,7 +242,22 @@ class Stage:
             for variant in variants
         }
         parts = files[mesh.settings.generation][1]
-        return Scene(setting, parts, files, noise, files_again, self._records, faults)
+        return Scene(setting, parts, files, noise, files_again, records, faults, labels)
+
+    def _labelled(
+        self, mesh: Mesh, setting: SimulationSetting
+    ) -> tuple[dict[str, tuple[RawRecord, ...]], dict[str, DrawnLabels]]:
+        """Return the nodes' records, and a seed's labels of those whose labels come later, on a topic."""
+        records, labels = dict(self._records), dict[str, DrawnLabels]()
+        random = generator("labels", setting.seed)
+        for name in self.names:
+            settings, decoder = self._file.later_labels(name), self._decoders[name]
+            if settings is None or settings.topic is None or not isinstance(decoder, SchemaDecoder):
+                continue
+            if self._file.mesh.slots.by == "count":
+                records[name] = dated(records[name], setting.slot_time / self._file.mesh.slots.size)
+            labels[name] = drawn_labels(settings, decoder, records[name], mesh.slots, random)
+        return records, labels
 
     def _made(self, horizon: int, learns: int | None, own: Fraction | None, *, earlier: bool) -> "_Variant":
         """Return the mesh file with the settings that a seed draws.

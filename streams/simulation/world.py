@@ -4,7 +4,7 @@ Its watch passes the events to the oracle as plain values, and repeats steps for
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -63,7 +63,7 @@ class Watch:
     def __init__(self, scene: Scene, history: SimulatedHistory) -> None:
         self.history, self._scene = history, scene
         decoders = {name: node.decoder for name, node in scene.parts.nodes.items()}
-        self._repeated = RepeatedSteps(scene.again, decoders, scene.records)
+        self._repeated = RepeatedSteps(scene.again, decoders, scene.records, scene.labels)
         self.setup = setup_of(scene)
         self.oracle = Oracle(self.setup, self._repeated, history)
         self._processes: dict[SimulatedNode, WatchedProcess] = {}
@@ -173,7 +173,7 @@ class Watch:
             case BeforeStep(round=round, places=places):
                 self._repeated.slots[process] = report
                 offsets = tuple([offset for _, offset in for_the_owner(places)])
-                self.oracle.slot(process, HandedSlot(round, offsets))
+                self.oracle.slot(process, HandedSlot(round, offsets, *_labels_of(node, report)))
             case Scored():
                 self._scored(process, report)
             case Noticed():
@@ -197,6 +197,16 @@ class Watch:
             self.history.reached.add(Reached.EVIDENCE)
         if notice is Notice.LISTENED and self.oracle.excuses.partitions:
             self.history.reached.add(Reached.JOINED)
+
+
+def _labels_of(node: SimulatedNode, slot: BeforeStep) -> tuple[tuple[float | None, ...], float]:
+    """Return the labels of a slot's records that came later, if they did, and when they were read."""
+    if node.labels is None:
+        return (), 0.0
+    observations = for_the_owner(slot.observations)
+    pairs = zip(observations.labels.tolist(), observations.present.tolist(), strict=True)
+    labels = tuple([label if present else None for label, present in pairs])
+    return labels, node.labels.moments.get(slot.round, 0.0)
 
 
 def durable(record: JournalRecord) -> Durable:
@@ -245,6 +255,7 @@ def setup_of(scene: Scene) -> Setup:
         node_keys,
         scheduler_keys,
         clock,
+        {name: labels.facts for name, labels in scene.labels.items()},
     )
 
 
@@ -261,7 +272,7 @@ def _keys(envelope: Envelope) -> tuple[dict[str, bytes] | None, dict[str, bytes]
 class RepeatedSteps:
     """Repeats the steps of the learners of one history.
 
-    `slots` and `secrets` are each process's last ones.
+    `slots` and `secrets` are each process's last ones. `labelled` are the nodes whose labels come later.
     """
 
     def __init__(
@@ -269,8 +280,10 @@ class RepeatedSteps:
         learners: Mapping[str, Learner],
         decoders: Mapping[str, Decoder],
         records: Mapping[str, tuple[RawRecord, ...]],
+        labelled: Collection[str],
     ) -> None:
         self._learners, self._decoders, self._records = learners, decoders, records
+        self._labelled = labelled
         self.slots: dict[object, BeforeStep] = {}
         self.secrets: dict[object, Secret | None] = {}
 
@@ -309,7 +322,9 @@ class RepeatedSteps:
 
         `span` gives the records of the slot; None: the records that the process read.
         """
-        observations = self.slots[process].observations if span is None else self._read(name, span)
+        observations = self.slots[process].observations
+        if span is not None:
+            observations = self._read(name, span, observations if name in self._labelled else None)
         learner = self._learners[name]
         lesson = learner.learn(
             round, Consensus(consensus), Decision(point), observations, charged, self.secrets[process]
@@ -329,9 +344,15 @@ class RepeatedSteps:
         algorithm = self._learners[name].algorithm
         return LocalRegret(algorithm.observed_set, algorithm.observed)
 
-    def _read(self, name: str, span: tuple[int, int]) -> Private[Observations]:
+    def _read(
+        self, name: str, span: tuple[int, int], labelled: Private[Observations] | None
+    ) -> Private[Observations]:
+        """Return these records; their labels are those of `labelled` if given, which are checked apart."""
         values = tuple([record.value for record in self._records[name][slice(*span)]])
-        return Private(observed(values, self._decoders[name]))
+        observations = observed(values, self._decoders[name])
+        if labelled is not None:
+            observations = observations._replace(labels=for_the_owner(labelled).labels)
+        return Private(observations)
 
 
 MOST_EVENTS = 60_000
@@ -479,6 +500,7 @@ class World:
             watcher=self.watch,
             generation=self.generation,
             append_time=self._append_time,
+            labels=self.scene.labels.get(name),
         )
 
     def _append_time(self) -> float:

@@ -82,10 +82,13 @@ class LaterLabels:
 
     def start(self, changed: Callable[[], None]) -> None:
         """Begin to read, from the time that the first slots need if they are on time."""
-        self._changed = changed
-        now = time.time()
-        self._question = self._question._replace(since=now - self.settings.window)
+        self.prepare(changed, time.time())
         Thread(target=self._work, name="later-labels", daemon=True).start()
+
+    def prepare(self, changed: Callable[[], None], now: float) -> None:
+        """Prepare to read what slots need that are on time; `now` in seconds since 1970."""
+        self._changed = changed
+        self._question = self._question._replace(since=now - self.settings.window)
 
     def stop(self) -> None:
         """Read no more. A request under way is not waited for."""
@@ -137,7 +140,7 @@ class LaterLabels:
         try:
             while not self._stopped:
                 try:
-                    self._turn(consumer)
+                    self.turn(consumer)
                 except KafkaException as error:
                     self._away(error)
                     time.sleep(EVERY)
@@ -145,7 +148,8 @@ class LaterLabels:
             with suppress(KafkaException):
                 consumer.close()
 
-    def _turn(self, consumer: Consumer) -> None:
+    def turn(self, consumer: Consumer) -> None:
+        """Look up what is asked, and read on. The thread does it again and again. Raises KafkaException."""
         with self._lock:
             question = self._question
         now = time.monotonic()

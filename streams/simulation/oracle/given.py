@@ -30,6 +30,47 @@ class FileFacts:
     edges: frozenset[tuple[str, str]]
 
 
+class LabelFact(NamedTuple):
+    """A readable label: when it came into the log, and its place and time there.
+
+    `number`: what it says; None: it takes the label back.
+    """
+
+    came: float
+    partition: int
+    milliseconds: int
+    number: float | None
+
+
+class LabelFacts(NamedTuple):
+    """The labels of one node's records, which come `after` them.
+
+    `log`: by key, in the order in which they came. `keys`, `times`: of each record. `otherwise`: the label of
+    a record without one. `closes`: when slot 0 by time would close, and the period; None: slots go by count.
+    """
+
+    after: float
+    before: float
+    otherwise: float
+    keys: tuple[str | None, ...]
+    times: tuple[float | None, ...]
+    log: Mapping[str, tuple[LabelFact, ...]]
+    closes: tuple[float, float] | None
+
+    def label(self, offset: int, moment: float) -> float:
+        """Return the label that counts for a record, of those in the log at that moment."""
+        time = self.times[offset] or 0.0
+        first, due = round((time - self.before) * 1e3), round((time + self.after) * 1e3)
+        facts = self.log.get(self.keys[offset] or "", ())
+        places = [
+            (fact.milliseconds, fact.partition, place)
+            for place, fact in enumerate(facts)
+            if fact.came <= moment and first <= fact.milliseconds <= due
+        ]
+        number = facts[max(places)[2]].number if places else None
+        return self.otherwise if number is None else number
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The mesh of a history as plain values. Every party knows them.
@@ -37,7 +78,7 @@ class Setup:
     `files` are by generation. `bounds` are the L2 bounds of each node's releases. `node_keys` and
     `scheduler_keys` are public keys by name, None if messages are not signed. `edge_topics`: (source,
     targets) by topic. `topics`: the topic of an edge. `progress`: the node by topic. `rounds`: the last
-    round.
+    round. `labels`: those of nodes whose labels come later.
     """
 
     mesh: str
@@ -55,6 +96,7 @@ class Setup:
     node_keys: Mapping[str, bytes] | None = None
     scheduler_keys: Mapping[str, bytes] | None = None
     clock: Clock | None = None
+    labels: Mapping[str, LabelFacts] = field(default_factory=dict)
 
 
 class Lost(NamedTuple):
@@ -109,10 +151,16 @@ class HandedDecision(NamedTuple):
 
 
 class HandedSlot(NamedTuple):
-    """A slot: the offsets of its records in the data topic."""
+    """A slot: the offsets of its records in the data topic.
+
+    If labels come later, `labels` has those of the records, with None for an unreadable record. `moment` is
+    the time at which the node read them.
+    """
 
     round: int
     offsets: tuple[int, ...]
+    labels: tuple[float | None, ...] = ()
+    moment: float = 0.0
 
 
 class RepeatedStep(NamedTuple):

@@ -12,6 +12,7 @@ from streams.simulation.oracle.given import (
     FloatArray,
     HandedDecision,
     HandedSlot,
+    LabelFacts,
     Repeated,
     Setup,
     close,
@@ -226,8 +227,25 @@ class Oracle:
         process.decision, process.decided_at = decision, self._history.now
 
     def slot(self, process: WatchedProcess, slot: HandedSlot) -> None:
-        """Record the offsets of a slot's records."""
+        """Record the offsets of a slot's records. Check labels that come later. Raises Violation."""
         process.slot = slot
+        facts = self._setup.labels.get(process.name)
+        if facts is not None:
+            self._check_labels(process.name, slot, facts)
+
+    def _check_labels(self, name: str, slot: HandedSlot, facts: LabelFacts) -> None:
+        """Check that each record was due, and has the label that counts for it."""
+        if facts.closes is None:
+            moment = slot.moment
+            if not slot.offsets:
+                raise Violation(f"{name} closes the slot of round {slot.round} empty: it waits for labels")
+            if moment < max((facts.times[offset] or 0.0) + facts.after for offset in slot.offsets):
+                raise Violation(f"{name} reads the labels of round {slot.round} before its records are due")
+        else:
+            moment = facts.closes[0] + slot.round * facts.closes[1]
+        for offset, label in zip(slot.offsets, slot.labels, strict=True):
+            if label is not None and label != (expected := facts.label(offset, moment)):
+                raise Violation(f"{name} learns from record {offset} by label {label}: it is {expected}")
 
     def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
         """Check a record that has become durable. `draws`: the noise drawn since the previous record."""

@@ -22,7 +22,7 @@ from streams.mesh.settings.node import TopicSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.messages import Messages
 from streams.records.record import WholeMessage
-from tests.support.brokers.label_logs import LabelEntry, LabelLog, LabelsInTurn
+from streams.simulation.labels import LabelEntry, LabelLog, LabelsInTurn
 
 AFTER, BEFORE, SIZE, PERIOD, STEP, END = 10, 2, 2, 6.0, 2, 60
 SETTINGS = TopicSettings.model_validate(
