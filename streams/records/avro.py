@@ -90,12 +90,12 @@ Reading = Callable[[Any], object]
 _PYTHON = {
     "int": int, "long": int, "float": float, "double": float, "boolean": bool, "bytes": bytes, "fixed": bytes,
 }  # fmt: skip
-"""What fastavro makes of these types; of others text, an object or a list."""
+"""The Python types that fastavro gives for these types. For others it gives text, an object or a list."""
 
 
 @cache
 def _reading(kind: str, logical: str, scale: object) -> Reading | None:
-    """Return how values of a type's logical type are read, the same for the same; None: as they are."""
+    """Return the function that reads values of a type's logical type; None if they are read unchanged."""
     match kind, logical.rpartition("-"):
         case "int", ("", "", "date"):
             return _day
@@ -142,7 +142,7 @@ class WriterSchema:
             readings = {path: _readings(tree, path, full_schemas) for path in paths}
         except SchemaRefused:
             raise
-        except Exception as error:  # whatever fastavro, json, and a schema that they let pass, raise
+        except Exception as error:  # fastavro, json, and a schema that they accept may raise anything
             raise SchemaRefused("of a schema that is not valid") from error
         self._readings = {path: by_type for path, by_type in readings.items() if by_type}
 
@@ -177,7 +177,7 @@ class _Measures(NamedTuple):
 
 
 class _Checked:
-    """Checks a parsed schema; `named`: its types by their names."""
+    """Checks a parsed schema. `named`: its types by name."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named, self._records = named, dict[str, _Measures]()
@@ -187,7 +187,7 @@ class _Checked:
         self._measure(schema, ())
 
     def _measure(self, schema: Any, inside: tuple[str, ...], depth: int = 0) -> _Measures:
-        """Return the measures of a schema at a depth, within the records of these names."""
+        """Return the measures of a schema at a depth. `within`: the names of the records around it."""
         within = self._within(schema, inside, depth)
         if isinstance(schema, dict) and schema["type"] == "array" and within[0].least == 0:
             raise SchemaRefused("of a schema with lists of items without a size")
@@ -197,7 +197,7 @@ class _Checked:
         return _Measures(_least(schema, [measures.least for measures in within]), height)
 
     def _within(self, schema: Any, inside: tuple[str, ...], depth: int) -> list[_Measures]:
-        """Return the measures of the schemas that values of this one hold."""
+        """Return the measures of the schemas of values within this one."""
         if depth > _DEEPEST:
             raise SchemaRefused("of a schema that is too deep")
         if isinstance(schema, list):
@@ -212,7 +212,7 @@ class _Checked:
             items = [schema[key] for key in ("items", "values") if key in schema]
             return [self._measure(item, inside, depth + 1) for item in items]
         name = schema["name"]
-        if name not in self._records:  # else a type that is named many times is walked as often
+        if name not in self._records:  # else a type would be walked as often as it is named
             fields = [self._measure(f["type"], (*inside, name), depth + 1) for f in schema["fields"]]
             height = max((field.height for field in fields), default=0)
             self._records[name] = _Measures(sum(field.least for field in fields), height)
@@ -220,7 +220,7 @@ class _Checked:
 
 
 _SIZES = {"null": 0, "float": 4, "double": 8}
-"""The fewest bytes of these types; of all others that hold none it is 1."""
+"""The fewest bytes of values of these types. Every other type without inner values has at least 1."""
 
 
 def _least(schema: Any, within: Sequence[int]) -> int:
@@ -269,13 +269,13 @@ def _alternatives(schemas: list[Any], named: Mapping[str, Any]) -> list[Mapping[
 
 
 def _readings(schema: Any, path: Path, named: Mapping[str, Any]) -> dict[type, Reading]:
-    """Return how to convert values at a path, by their Python type; types that need none are left out."""
+    """Return the conversions of values at a path, by Python type. Types without a conversion are left out."""
     readings: dict[type, set[Reading | None]] = {}
     for leaf in _leaves(schema, path, named):
         if leaf["type"] in _PYTHON:
             named_type = leaf["type"], str(leaf.get("logicalType")), leaf.get("scale", 0)
             readings.setdefault(_PYTHON[leaf["type"]], set()).add(_reading(*named_type))
-    # a union of two of one type does not say which a value is, so it is no single value
+    # a union of two branches of one type does not tell which a value is, so it is no single value
     by_type = {kind: next(iter(ways)) if len(ways) == 1 else _ambiguous for kind, ways in readings.items()}
     return {kind: reading for kind, reading in by_type.items() if reading is not None}
 
@@ -285,7 +285,7 @@ def _ambiguous(_: object) -> bytes:
 
 
 def _read(value: Any, path: Path, readings: Mapping[type, Reading]) -> Any:
-    """Return a value in which the value at a path is converted."""
+    """Return a value in which the value at a path has been converted."""
     if not path:
         reading = readings.get(type(value))
         return value if reading is None else reading(value)
@@ -295,7 +295,7 @@ def _read(value: Any, path: Path, readings: Mapping[type, Reading]) -> Any:
 
 
 class Schemaless(WholeMessage):
-    """A message, or a key, whose schema was not known when it arrived; `reason`: why."""
+    """A message, or a key, whose schema was unknown when it arrived. `reason`: why it was."""
 
     reason: str
 
@@ -309,7 +309,7 @@ class Schemas:
         self._refused: dict[int, tuple[str, float]] = {}
 
     def unknown(self, messages: Iterable[bytes]) -> set[int]:
-        """Return the ids in these messages for which the registry must be asked."""
+        """Return the ids of schemas in these messages that the registry must be asked for."""
         numbers = {_id(message) for message in messages if is_framed(message)}
         return {number for number in numbers if self.is_unknown(number)}
 
@@ -334,11 +334,14 @@ class Schemas:
         """Treat records of an id as unreadable, for `REMEMBERED` seconds."""
         self._refused.pop(number, None)
         if len(self._refused) >= _MOST_REFUSED:
-            del self._refused[next(iter(self._refused))]  # without an entry they stay unreadable
+            del self._refused[next(iter(self._refused))]  # without an entry they remain unreadable
         self._refused[number] = reason, self._clock() + REMEMBERED
 
     def settled(self, message: bytes) -> bytes:
-        """Return the message. If its schema, or its key's, is unknown now, the result stays unreadable."""
+        """Return the message as it is kept.
+
+        If its schema, or its key's, is unknown now, it remains unreadable.
+        """
         if isinstance(message, WholeMessage) and message.key is not None:
             key = self._kept(message.key)
             if key is not message.key:
@@ -346,7 +349,7 @@ class Schemas:
         return self._kept(message)
 
     def _kept(self, message: bytes) -> bytes:
-        if not is_framed(message) or _id(message) in self._known:  # which it stays
+        if not is_framed(message) or _id(message) in self._known:  # and it remains framed
             return message
         if isinstance(message, WholeMessage):
             unreadable = Schemaless.of(message, message.key, message.headers.items())
@@ -393,7 +396,7 @@ class SchemaLookup:
             self._schemas.refuse(number, NOT_GIVEN)
 
     def ask_all(self, messages: Iterable[bytes]) -> None:
-        """Ask for the schemas that messages name, as far as they are not known. Raises as `ask`."""
+        """Ask for the schemas that messages name, unless they are known. Raises as `ask`."""
         for number in sorted(self._schemas.unknown(messages)):
             self.ask(number)
 
@@ -418,7 +421,7 @@ class AvroFields:
         return fields if isinstance(fields, dict) else None
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
-        """Return the columns of many records; None, or an exception, if one of them is odd."""
+        """Return the columns of many records; None, or an exception, if a record is odd."""
         objects = [fields for value in values if (fields := self(value)) is not None]
         return columns_of(objects, names) if len(objects) == len(values) else None
 

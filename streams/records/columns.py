@@ -23,7 +23,7 @@ from streams.records.times import Moment, TimeKeys, moments
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""
 Absent = Lookup | None
-"""The words that stand for a missing value; None: the usual ones, where a missing value has a meaning."""
+"""The words that stand for a missing value; None: the usual words, for columns with `missing`."""
 
 
 def absent_words(texts: Words | None, notation: Notation) -> Absent:
@@ -61,7 +61,7 @@ def missing_test(
 
 
 def _missing_row(name: str, settings: ColumnSettings, features_of: Cell) -> list[float] | None:
-    """Return the features of a missing value; None if it makes the record unreadable."""
+    """Return the features of a missing value; None if a missing value makes the record unreadable."""
     substitute = "refuse" if settings.missing is None else settings.missing.as_
     if substitute == "refuse":
         return None
@@ -145,10 +145,10 @@ def _unless_missing(
 # integer beyond 64 bits as a float. As a number that is the same; as text it is not.
 
 Block = Callable[[Sequence[object]], FloatArray | None]
-"""Turns the values of a column into features (n, width); None: `Cell` must see each alone."""
+"""Turns the values of a column into features (n, width); None if `Cell` must convert each value."""
 _WHOLE = 2.0**63
 _EXACT = 2.0**53
-"""An array of floats has rounded larger integers."""
+"""In an array of floats larger integers may have been rounded."""
 
 
 def block(
@@ -193,7 +193,7 @@ def _all_or_missing(
 
 
 def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
-    """Return the values if their words are known; None if one may be another number, rounded."""
+    """Return the values if their words are known; None if a value may be a rounded integer."""
     if isinstance(values, np.ndarray):
         numbers: Sequence[object] = values.tolist()
         return None if (np.abs(values) > _EXACT).any() else numbers
@@ -201,7 +201,7 @@ def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
 
 
 def _any_beyond(values: Sequence[object]) -> bool:
-    """Return whether one of the values may have been an integer beyond 64 bits, whose text is lost."""
+    """Return whether a value may have been an integer beyond 64 bits, whose text is lost."""
     return any(type(value) is float and abs(value) >= _WHOLE for value in values)
 
 
@@ -244,14 +244,14 @@ def _numeric(
 
 
 def _scaled_all(lowest: float, highest: float, values: FloatArray) -> FloatArray:
-    # not np.clip: which of two zeros it returns is not what min and max return
+    # np.clip is not used, as of two zeros it may return another than min and max do
     raised = np.where(values < lowest, lowest, values)
     scaled: FloatArray = (np.where(raised > highest, highest, raised) - lowest) / (highest - lowest)
     return scaled[:, None]
 
 
 def _log_all(lowest: float, highest: float, values: FloatArray) -> FloatArray:
-    # math.log, as numpy's may differ in the last bit
+    # math.log is used, as numpy's logarithm may differ in the last bit
     raised = np.where(values < lowest, lowest, values).tolist()
     logarithms = np.fromiter(map(math.log, raised), np.float64, len(raised))
     return _scaled_all(math.log(lowest), math.log(highest), logarithms)
@@ -278,7 +278,7 @@ def _by_value(cell: Callable[[object], Any], values: Sequence[object]) -> FloatA
     if len(kinds) > 1 or bool in kinds:  # 1 equals 1.0 and True, and is spelt in another way
         return None
     distinct = dict.fromkeys(values)
-    if kinds == {float} and 0.0 in distinct:  # and so does 0.0 -0.0
+    if kinds == {float} and 0.0 in distinct:  # and so does 0.0 equal -0.0
         return None
     return _of_distinct(cell, values, distinct)
 
@@ -295,7 +295,9 @@ def _of_distinct(
 
 
 def bounded_rows(rows: FloatArray, norm: float | None) -> FloatArray:
-    """Return rows (n, d), each as `bounded` returns it: numpy adds along a row as it adds a row alone."""
+    """Return rows (n, d), each bit for bit as `bounded` returns it. numpy adds along a row as it adds one
+    row.
+    """
     if norm is None:
         return rows
     largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -314,7 +316,7 @@ def bounded(row: FloatArray, norm: float | None) -> FloatArray:
     largest = float(np.abs(row).max(initial=0.0))
     if norm is None or largest == 0.0:
         return row
-    # Scaled by the largest first, as the square of a huge number overflows.
+    # The row is divided by its largest value first, as the square of a huge number overflows.
     length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
     if length <= norm:
         return row
@@ -381,7 +383,8 @@ def _hashed(name: str, buckets: int, value: object) -> list[float] | None:
 
 
 def _bucket_of(name: str, text: str, buckets: int) -> int:
-    # CRC-32 is the same in every process; "surrogatepass": JSON may hold half a character.
+    # CRC-32 is equal in every process. "surrogatepass" is needed as JSON may contain half of a surrogate
+    # pair.
     return zlib.crc32(f"{name}={text}".encode(errors="surrogatepass")) % buckets
 
 

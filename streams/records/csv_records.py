@@ -48,7 +48,8 @@ def csv_records(
 
 _MARKED = "mirrormesh-marked"
 codecs.register_error(_MARKED, lambda error: ("\udcff", getattr(error, "end", 0)))
-"""Puts half a character, which no strict decoding yields and no UTF-8 has, where bytes are no characters."""
+"""Replaces undecodable bytes by half of a surrogate pair. No strict decoding yields it, and no UTF-8 has
+it."""
 
 
 class _Recoded:
@@ -58,12 +59,12 @@ class _Recoded:
         self._text = TextIOWrapper(file, encoding, _MARKED, newline="\n")
 
     def __del__(self) -> None:
-        """Leave the file to whoever opened it, standard input too."""
-        with suppress(ValueError):  # it is closed
+        """Detach the file, so that whoever opened it can close it, also if it is standard input."""
+        with suppress(ValueError):  # the file is closed already
             self._text.detach()
 
     def readline(self, size: int, /) -> bytes:
-        """Return the next line, in UTF-8 but for what is no character."""
+        """Return the next line in UTF-8, except for the marks of undecodable bytes."""
         return self._text.readline(size).encode(errors="surrogatepass")
 
 
@@ -87,7 +88,7 @@ def _over_lines(
                 row = next(csv.reader(run, **options), [])
                 count = run.lines if columns in {None, len(row)} else 1
                 columns = columns or len(row)
-            except (csv.Error, ValueError):  # an unclosed quote, or a line that is no UTF-8
+            except (csv.Error, ValueError):  # an unclosed quote, or a line that is not UTF-8
                 count = 1
         record = b"".join([first, *(ahead.popleft()[1] or b"" for _ in range(count - 1))])
         yield number, record.removesuffix(b"\n").removesuffix(b"\r")
@@ -131,7 +132,9 @@ class _Run(Iterator[str]):
 
 
 class NotEncoded(NamedTuple):
-    """Where a file is not in its encoding: a line from 1 on, and a byte of the file from 0 on."""
+    """The place where a file is not in its encoding: the line, from 1 on, and the byte of the file, from 0
+    on.
+    """
 
     line: int
     byte: int
@@ -141,9 +144,9 @@ _PIECE = 1 << 20
 
 
 def not_encoded(path: str, encoding: str) -> NotEncoded | None:
-    """Return the first place where a regular file, unpacked, is not in that encoding; None if all of it is.
+    """Return the first place where a regular file, unpacked, is not in this encoding; None if there is none.
 
-    It is looked at once as long as it does not change. Raises OSError, EOFError or zlib.error.
+    The file is read once as long as it does not change. Raises OSError, EOFError or zlib.error.
     """
     status = os.stat(path)  # noqa: PTH116 # a path as it is written
     return _not_encoded(path, encoding, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))

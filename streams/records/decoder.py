@@ -54,19 +54,21 @@ class Fields(Protocol):
 
     @property
     def notation(self) -> Notation:
-        """How numbers stand there."""
+        """The notation of numbers in records of this format."""
 
     def __call__(self, value: bytes, /) -> Mapping[str, object] | None:
-        """Return a record's fields, by column; None if that fails."""
+        """Return a record's fields by column; None if it does not split into fields."""
 
     def columns(self, values: Sequence[bytes], names: Sequence[str], /) -> Columns | None:
-        """Return those named columns that the records have; None or an exception if a record is irregular."""
+        """Return the named columns that the records have; None or an exception if a record is irregular."""
 
     def fault(self, value: bytes, columns: Sequence[str], /) -> Fault:
-        """Return why a record has no fields. It names one of the `columns` alone."""
+        """Return why a record has no fields. The text names only those of the `columns`."""
 
     def no_record(self, value: bytes, /) -> NotARecord | None:
-        """Return why the bytes are no record, by the owner's settings; None if they may be one."""
+        """Return why the bytes are no record according to the owner's settings; None if they may
+        be a record.
+        """
 
 
 USUAL = DialectSettings()
@@ -74,14 +76,14 @@ USUAL = DialectSettings()
 
 
 def message_encoding(dialect: DialectSettings) -> str:
-    """Return the encoding of a message's bytes: with UTF-8 a byte order mark may stand before it."""
+    """Return the encoding of a message's bytes. With UTF-8 a byte order mark may precede them."""
     return "utf-8-sig" if is_utf8(dialect.encoding) else dialect.encoding
 
 
 class CsvFields:
     """Splits the records of a CSV dialect into these columns.
 
-    `encoding`: of the records' bytes. Those of a file are UTF-8, whatever it is in.
+    `encoding`: of the records' bytes. Records of a file have been converted to UTF-8, whatever its encoding.
     """
 
     def __init__(
@@ -115,7 +117,8 @@ class CsvFields:
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many records; None if one of them is odd."""
         if self._encoding == "utf-8-sig":
-            # A line's end is never part of a character, so no two that are not UTF-8 become one that is.
+            # A line's end is never part of a character. So two records that are not UTF-8 cannot join to
+            # valid UTF-8.
             text = b"\n".join(values).decode()
             if "\ufeff" in text:
                 return None
@@ -126,22 +129,25 @@ class CsvFields:
                 return {name: plain[k :: len(self._columns)] for k, name in self._places(names)}
         else:
             texts = [value.decode(self._encoding) for value in values]
-        # Each row is of one text or more. So if there are as many rows, none is of two whose quotes would
-        # make up for each other.
+        # Each row consists of one text or more. If there are as many rows as texts, no row consists of two
+        # texts whose open quotes close each other.
         columns = list(zip(*csv.reader(texts, **self._options), strict=True))
         if len(columns) != len(self._columns) or len(columns[0]) != len(values):
             return None
         return {name: columns[k] for k, name in self._places(names)}
 
     def _places(self, names: Sequence[str]) -> list[tuple[int, str]]:
-        """Return those of the names that are columns, each with its place: of two columns the last."""
+        """Return (place, name) for those of the names that are columns.
+
+        Of two equal columns it is the last.
+        """
         places = {name: k for k, name in enumerate(self._columns)}
         return [(places[name], name) for name in names if name in places]
 
     def _plain(self, text: str, texts: Sequence[str]) -> list[str] | None:
-        """Return the values of all lines, one after the other; None if a line needs a reader of CSV.
+        """Return the values of all lines in order; None if a line must be read by a CSV reader.
 
-        It needs none if it has no quotes and as many delimiters as it should have.
+        This is not needed if no line has a quote and each has the right number of delimiters.
         """
         delimiter, quote = self._options["delimiter"], self._options["quotechar"]
         if len(self._columns) == 1 or len(text) > csv.field_size_limit():
@@ -154,7 +160,7 @@ class CsvFields:
 
 
 def columns_of(objects: Sequence[Mapping[str, object]], names: Sequence[str]) -> Columns | None:
-    """Return those of the named columns that all objects have; None if only some have one."""
+    """Return the named columns that all objects have; None if only some objects have one of them."""
     present = [name for name in names if name in objects[0]]
     if len(present) < len(names) and any(
         not fields.keys().isdisjoint(set(names).difference(present)) for fields in objects
@@ -169,7 +175,7 @@ class JsonFields:
     """Splits JSON objects, each of which names its own columns."""
 
     notation = JSON
-    """How numbers stand there."""
+    """The notation of numbers in JSON."""
 
     def __call__(self, value: bytes) -> Mapping[str, object] | None:
         """Return a JSON object's fields; None if an object, at any depth, has a key twice."""
@@ -188,11 +194,11 @@ class JsonFields:
         ones when joined.
         """
         objects = list(map(orjson.loads, values))
-        joined = b"".join(values)  # to be counted in alone
+        joined = b"".join(values)  # for counting alone
         if b"[" in joined or joined.count(b"{") != len(values):
             return None
-        # Each record has two for each key and text, and more for a key that is there twice and a quote in a
-        # text. No record has fewer, so the sums tell of each.
+        # Each record has two quotes for each key and each text, and more if a key is repeated or a text
+        # contains a quote. No record has fewer. So if the sums are right, each record's number is.
         marks, parsed = joined.count(b'"'), sum(map(len, objects))
         if marks != 2 * parsed:
             texts = sum(type(field) is str for fields in objects for field in fields.values())
@@ -239,13 +245,14 @@ def joined(parts: Iterable[Parts]) -> Parts:
 
 
 _ALONE = 32
-"""If one of more records than this is odd, each half is decoded at once; of fewer each record alone."""
+"""The number of records from which a batch with an odd record is halved, and each half is decoded at once. In
+a smaller batch each record is decoded alone."""
 
 
 class FileLabelCounts(NamedTuple):
-    """Counts of the labels in a file: for the owner alone.
+    """Counts of the labels in a file, for the owner alone.
 
-    `late` came after a record of theirs was due, and `unmatched` no record has had.
+    `late` came after a record of theirs was due. `unmatched` were never used by a record.
     """
 
     came: int
@@ -255,7 +262,7 @@ class FileLabelCounts(NamedTuple):
 
 
 class LabelOf(Protocol):
-    """Knows labels that come later, in a file."""
+    """Gives the labels in a file that come later than their records."""
 
     @property
     def counts(self) -> FileLabelCounts:
@@ -263,21 +270,21 @@ class LabelOf(Protocol):
 
     @property
     def timed(self) -> bool:
-        """Whether it goes by the times of labels and records."""
+        """Whether labels and records are compared by their times."""
 
     def __call__(self, key: str, time: float | None, /) -> float:
-        """Return the label of a record of that key and time, in seconds since 1970."""
+        """Return the label of a record with this key and time, in seconds since 1970."""
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
-    """Decodes records by one schema. Total: it returns an observation or None for any bytes.
+    """Decodes records by one schema. It is total: for any bytes it returns an observation or None.
 
-    Where labels come later a record's label is 0 here, and one without the column that joins them is bad.
-    With `later` it is what that gives for the record's key and time, and one without a time is bad too if
+    If labels come later, a record's label is 0 here, and a record without the joining column is bad. If
+    `later` is given, the label is that of the record's key and time; a record without a time is bad too if
     `later` is `timed`.
 
     `columns`: the columns of CSV lines; None for JSON lines, each of which names its own. `fewest`: the least
-    number of records that are decoded at once; fewer are faster alone.
+    number of records that are decoded at once; fewer are decoded faster one by one.
     """
 
     fewest: ClassVar[int] = 8
@@ -315,7 +322,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self.truth_columns = schema.truth or ()
 
     def _timestamp_of(self, name: str) -> TimestampSettings | None:
-        """Return how the times in a column are read, if it is the column of the records' times."""
+        """Return how times in a column are read, for the column of the records' times; None for others."""
         timestamp = self.schema.timestamp
         return timestamp if timestamp is not None and timestamp.column == name else None
 
@@ -393,7 +400,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def texts(self, values: Sequence[bytes], column: str) -> list[str | None]:
         """Return `text` of each record, at once if they are ordinary and hold texts there."""
-        with suppress(Exception):  # an odd one; the exception may show it
+        with suppress(Exception):  # a record is odd; the exception's text may show it
             if len(values) >= self.fewest and max(map(len, values)) <= self.longest:
                 texts = (self._fields.columns(values, (column,)) or {}).get(column, ())
                 if len(texts) and set(map(type, texts)) == {str}:
@@ -411,11 +418,13 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return self._time is not None
 
     def no_record(self, value: bytes) -> NotARecord | None:
-        """Return why a message has no record, by its owner's settings; None if it may, or is too long."""
+        """Return why a message has no record by its owner's settings; None if it may have one, or is too
+        long.
+        """
         return self._total(self._fields.no_record, value)
 
     def text(self, value: bytes, column: str) -> str | None:
-        """Return what the record holds in a column, as text; None if it holds no single value there."""
+        """Return the text of the record's value in a column; None if it is not a single value."""
         return spelt((self._total(self._fields, value) or {}).get(column))
 
     @property
@@ -424,15 +433,15 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return None if self.later is None else self.later.counts
 
     def key(self, value: bytes, column: str | None = None) -> str | None:
-        """Return the word by which a record and a label that comes later are joined; None if it has none.
+        """Return the word that joins a record with a label that comes later; None if it has none.
 
-        `column`: where it is, if not in the column that joins labels to these records.
+        `column`: the column of the word, if it is not the one that joins labels to these records.
         """
         column = self._joined if column is None else column
         return None if column is None else self._total(partial(self._key, column=column), value)
 
     def label(self, value: bytes) -> float | None:
-        """Return the record's label, whatever else it holds; None if it has none."""
+        """Return the record's label, whatever its other columns contain; None if it has none."""
         return self._total(self._own_label, value)
 
     def _own_label(self, value: bytes) -> float | None:
@@ -441,7 +450,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         return self._label(fields[column]) if fields is not None and column in fields else None
 
     def words(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
-        """Return the record's value in each column, as the listed word if the value is one of them."""
+        """Return the record's value in each column.
+
+        A value that matches a listed word is returned as this word.
+        """
         fields = self._total(self._fields, value) or {}
         return [
             self._listed.get(column, NO_WORDS).find(fields.get(column)) or word(fields.get(column))
@@ -449,7 +461,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         ]
 
     def truth(self, value: bytes) -> FloatArray | None:
-        """Return the right decision, (d,) and finite; None if the record does not hold it."""
+        """Return the right decision, (d,) and finite; None if the record does not contain it."""
         return self._total(self._truth, value)
 
     def timestamp(self, value: bytes) -> float | None:

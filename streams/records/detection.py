@@ -65,7 +65,7 @@ def _first_bytes(path: str) -> bytes:
 
 
 def differences(dialect: DialectSettings) -> dict[str, Any]:
-    """Return the settings that must be written: those that are not the usual ones."""
+    """Return the settings of a dialect that differ from the usual ones, and so must be written."""
     return dialect.model_dump(exclude_defaults=True)
 
 
@@ -85,7 +85,7 @@ def proposals(file: AnyFile) -> list[str]:
 
 
 def proposal(settings: object) -> str:
-    """Return the dialect that a CSV file seems to have, unless it is its source's; else nothing."""
+    """Return the dialect that a CSV file seems to have; nothing if it is the dialect of its source."""
     if not isinstance(settings, FileSettings) or settings.kind != "csv":
         return ""
     path = settings.path or "-"
@@ -145,9 +145,10 @@ _OF_SEVERAL_BYTES = {"cp932": "shift_jis", "gb18030": "gb18030", "cp949": "cp949
 
 
 def _encoding(content: bytes, detector: Any) -> str:
-    """Return the encoding: by a mark, as UTF-8 or UTF-16 if it is that, and else by the detector.
+    """Return the encoding: by a byte order mark; as UTF-8 or UTF-16 if the bytes are; else by the detector.
 
-    Of encodings of one byte a character it is always cp1252, as a table has too few words to tell them apart.
+    Among encodings of one byte a character it is always cp1252, as a table has too few words to tell these
+    apart.
     """
     for mark, encoding in _MARKS.items():
         if content.startswith(mark):
@@ -185,7 +186,7 @@ def _shape(text: str, detector: Any) -> DialectSettings:
 
 
 def _rows(text: str, dialect: DialectSettings) -> Iterator[Sequence[str]]:
-    """Yield the rows up to one that is broken."""
+    """Yield the rows before the first broken row."""
     options = csv_options(dialect)
     options["strict"] = False
     try:
@@ -210,8 +211,8 @@ def _marks(values: Iterator[str]) -> tuple[str, str | None]:
         elif plain is not None:
             decimals[plain[1]] += 1
     decimal = "," if decimals[","] > decimals["."] else "."
-    # 1,234 alone may be a number with three decimals: a mark of groups has been seen with the other beside
-    # it, or the other has been seen as the decimal mark, and this one never
+    # 1,234 alone may be a number with three decimals. A mark separates groups if it occurs in one number with
+    # the other mark, or if the other mark is known to be the decimal mark and this one never is.
     is_sure = decimals[decimal] > 0
     sure = Counter(
         mark

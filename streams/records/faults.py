@@ -21,7 +21,7 @@ from streams.records.times import TimeKeys, is_zoneless, moments
 
 
 class Fault(NamedTuple):
-    """A record's fault. `column` None: of the whole record."""
+    """A record's fault. `column` is None if the whole record is at fault."""
 
     column: str | None
     kind: str
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 
 class NotARecord(Enum):
-    """Why a message of a topic holds no record, by its owner's own settings: no fault."""
+    """Why a message of a topic is no record by its owner's settings. This is no fault."""
 
     TOMBSTONE = "a tombstone"
     LEFT_OUT = "left out by where"
@@ -41,7 +41,7 @@ class NotARecord(Enum):
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
 TWICE = "stands twice"
 ZERO_BYTE = "begins with a zero byte, as a schema registry's frame does"
-"""The fault of bytes that are no JSON, maybe of a producer that frames its values."""
+"""The fault of bytes that are no JSON, perhaps because their producer puts a registry's frame before them."""
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
 _NOT_FINITE = re.compile(r"\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
 _LABELS = re.compile(r"[^,]+(,[^,]+)+")
@@ -232,26 +232,28 @@ def _text(part: bytes) -> str:
 
 
 def some_of(words: Sequence[str]) -> str:
-    """Return the words, only the first few if there are many."""
+    """Return the words; of many words only the first few."""
     text = ", ".join(words[:_FEW])
     return text if len(words) <= _FEW else f"{text} and {len(words) - _FEW:,} more"
 
 
-# Letters on the records that a node could not read, for its owner alone: place and reason, never a value.
+# Letters about the records that a node could not read, for its owner alone. They have place and reason, never
+# a value.
 #
-# For each reason there is at most one letter a second, and a summary when the process ends. Each letter has
-# the totals of its process, so the newest letters give the counts of a process that was killed.
+# For each reason there is at most one letter a second, and a summary at the end of the process. Each letter
+# has the totals of its process, so the newest letters give the counts of a process that was killed.
 
 EACH = 1.0
 """Seconds between two letters for one reason."""
 _SUMMED, _SUMMARY, _ESCAPED = 100, 48_000, 6
-"""Reasons of a summary, the commonest first, their bytes as JSON, and those of a character at most."""
+"""The most reasons in a summary, the commonest first; the most bytes of all as JSON; the most bytes of a
+character."""
 Letter = dict[str, Any]
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Faults for one reason that no letter reports yet: the first and last offset, and their number."""
+    """Faults for one reason that are in no letter yet: the first and last offset, and their number."""
 
     partition: int
     first: int

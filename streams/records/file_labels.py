@@ -1,9 +1,11 @@
-"""Labels that come later than their records, in a file: read whole, and found by a record's key and time.
+"""Labels in a file that come later than their records. The file is read whole, and labels are found by a
+record's key and time.
 
-The file is of the kind and dialect of the records' file. Which label counts is as on a topic
-(`records.later_labels`), with the column `came` in place of Kafka's timestamp and the record's own time in
-place of that of its partition: a label is a matter of its own record alone. Of labels that came at one moment
-the last in the file is the newest. Without `came` all count, and the last in the file is the newest.
+The file is of the kind and dialect of the records' file. The rule for the label that counts is that of a
+topic (`records.later_labels`). The column `came` replaces Kafka's timestamp, and the record's own time
+replaces that of its partition. So a record's label does not depend on other records. Of labels that came at
+the same moment the last in the file is the newest. Without `came` all labels count, and the last in the file
+is the newest.
 """
 
 from collections.abc import Mapping
@@ -17,13 +19,13 @@ from streams.records.later_labels import KeyHash, LabelMessages, LabelTable, Wan
 from streams.records.schema_files import Refuser, opened_file
 
 _WITHOUT_TIME = 0
-"""What the table has as the time of labels whose file has none."""
+"""The time in the table of labels whose file has no times."""
 
 
 class FileLabels:
     """The labels of one file. Raises MeshFileError, which names `path`, that of the source in `file`.
 
-    `timed`: labels have times. Calling it gives the label of a record of that key and time.
+    `timed`: labels have times. A call returns the label of a record with this key and time.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class FileLabels:
         self._read(_LabelFile(file, path, _keys(labels)), source, path)
 
     def __call__(self, key: str, time: float | None) -> float:
-        """Return the label of a record of that key and time, in seconds since 1970."""
+        """Return the label of a record with this key and time, in seconds since 1970."""
         hashed, first, due = self._hash(key), _WITHOUT_TIME, _WITHOUT_TIME
         if self.timed and time is not None:
             first = round((time - self._settings.before) * 1e3)
@@ -72,7 +74,7 @@ def _source(source: FileSettings, labels: LaterLabelsSettings) -> FileSettings:
     """Return the settings by which the file of labels is read."""
     record = source.record
     label = record.label.model_copy(update={"column": labels.value.column or record.label.column})
-    # a schema has a feature; this one is never asked for
+    # a schema needs a feature; this one is never read
     features = {labels.join: ColumnSettings(number=True)}
     schema = record.with_own_labels().model_copy(
         update={"features": features, "label": label, "timestamp": labels.came, "truth": None}
@@ -83,7 +85,7 @@ def _source(source: FileSettings, labels: LaterLabelsSettings) -> FileSettings:
 
 
 def _keys(labels: LaterLabelsSettings) -> dict[str, tuple[str, ...]]:
-    """Return the columns that a file of labels must have, with the key that names each."""
+    """Return the columns that a file of labels must have, with the key of the settings that names each."""
     columns: dict[str, tuple[str, ...]] = {labels.join: ("join",)}
     if labels.value.column is not None:
         columns[labels.value.column] = ("value", "column")
@@ -93,7 +95,7 @@ def _keys(labels: LaterLabelsSettings) -> dict[str, tuple[str, ...]]:
 
 
 class _LabelFile:
-    """Refuses what is wrong with a file of labels by the keys that name it."""
+    """Makes errors about a file of labels by the settings' keys that name its columns."""
 
     def __init__(self, file: Refuser, path: tuple[str, ...], keys: Mapping[str, tuple[str, ...]]) -> None:
         self._file, self._path, self._keys = file, path, keys

@@ -30,9 +30,9 @@ _FRAMES = "must be a data frame of pandas, polars or Arrow, or a dict of columns
 _ONE_TYPE = "must be of one type that Arrow has: numbers, texts, times, or true and false"
 _LONGEST_NAME = 200
 _LONGEST_INTEGER = 1 << 12
-"""Bits: Python spells none of more than 4,300 digits."""
+"""In bits. Python spells no integer of more than 4,300 digits."""
 _NO_VALUE: list[object] = []
-"""Stands for an object that cannot be a cell of a table, such as bytes. It is a list, as no cell is one."""
+"""Marks an object that cannot be a cell of a table, such as bytes. It is a list, as no cell is a list."""
 HELD_OUT = "held_out"
 
 
@@ -51,10 +51,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """Rows in memory. `columns`: all columns but those that are read and have no single values.
+    """Rows in memory. `columns` are all columns except those that are read and do not have single values.
 
-    `key`: the key that identifies the data (`ledger`).
-    `chunk`: (column, first, end) -> its rows from `first` up to, not including, `end`.
+    `key` identifies the data (`ledger`). `chunk`: (column, first, end) -> the rows from `first` up to, not
+    including, `end`.
     """
 
     columns: tuple[str, ...]
@@ -94,13 +94,16 @@ def with_records(file: AnyFile, records: object, *, named: bool) -> AnyFile:
     absent = {name: place for name, place in file.elsewhere.items() if name not in sources}
     held_out = sources.get(HELD_OUT, file.held_out)
     changes: dict[str, Any] = {file.part: parts, "elsewhere": absent, "held_out": held_out}
-    values: Any = file  # of a class of its kind: a frozen dataclass
+    values: Any = file  # the file is a frozen dataclass of its kind
     changed: AnyFile = replace(values, **changes)
     return changed
 
 
 def _sources(file: AnyFile, records: Mapping[Any, object], *, named: bool) -> dict[str, FrameSettings]:
-    """Return the sources by name, each with the key of its data: one object, or one name, is one key."""
+    """Return the sources by name, each with the key of its data.
+
+    Equal objects, or equal names, have one key.
+    """
     sources = dict[str, FrameSettings]()
     objects, by_name = list[object](), dict[str, object]()
     for name, value in records.items():
@@ -189,10 +192,10 @@ def _table(pa: Any, data: Any, wrong: str, allowed: str) -> Any:
 
 
 def _separate(data: Any) -> list[tuple[str, Callable[[], Any]]] | None:
-    """Return a frame's columns, each with its name in Arrow and how to get a frame of it alone.
+    """Return a frame's columns as (name in Arrow, function that gives a frame of this column alone).
 
-    None for what is of neither pandas nor polars, and so is in Arrow's types already. A named index of
-    pandas is a column, as it is in a Parquet file, unless it only counts rows.
+    Returns None for what is neither pandas nor polars, and so has Arrow's types already. A named index of
+    pandas is a column, as in a Parquet file, unless it only counts rows.
     """
     polars, pandas = sys.modules.get("polars"), sys.modules.get("pandas")
     if polars is not None and isinstance(data, polars.DataFrame):
@@ -221,7 +224,7 @@ def _level(index: Any, number: int) -> Any:
     return index.get_level_values(number).to_frame(index=False)
 
 
-# Columns of numpy: the values that pyarrow would give for the same, without it.
+# Columns of numpy. They give the values that pyarrow would give, without pyarrow.
 
 
 def _of_arrays(place: str, columns: Mapping[Any, Any], wanted: Collection[str]) -> Frame:
@@ -271,7 +274,10 @@ def _values(array: np.ndarray[Any, Any]) -> Column:
 
 
 def _moments(array: np.ndarray[Any, Any]) -> list[str | None]:
-    """Return times as text, as Arrow spells them; they have no zone, so none is the time of a record."""
+    """Return times as text in Arrow's spelling.
+
+    They have no zone, so none of them can be the time of a record.
+    """
     unit = np.datetime_data(array.dtype)[0]
     spelt = array if unit in {"D", "s", "ms", "us", "ns"} else array.astype("datetime64[s]")
     texts = np.datetime_as_string(spelt)
@@ -279,7 +285,7 @@ def _moments(array: np.ndarray[Any, Any]) -> list[str | None]:
 
 
 def _value(value: object) -> object:
-    """Return an object as JSON has it, None for a gap; `SPOILT` for an integer that is too long."""
+    """Return an object as a JSON value: None for a gap, `SPOILT` for an integer that is too long."""
     if isinstance(value, np.datetime64):
         return _moments(np.array([value]))[0]
     if isinstance(value, np.generic):
@@ -298,10 +304,10 @@ def _value(value: object) -> object:
 
 
 def _is_gap(value: object) -> bool:
-    """Return whether Arrow takes an object as null: None, not a number, or pandas' NA and NaT."""
+    """Return whether Arrow reads an object as null: None, not a number, or pandas' NA and NaT."""
     if isinstance(value, float):
         return math.isnan(value)
     if isinstance(value, Decimal):
         return value.is_nan()
-    pandas = sys.modules.get("pandas")  # objects of a package that nobody has imported are not there
+    pandas = sys.modules.get("pandas")  # no object is of a package that was never imported
     return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))

@@ -32,7 +32,7 @@ Times = NDArray[np.int64]
 _LEAST = 1 << 16
 """The number of recent entries below which sorting them again is cheap."""
 _SHARE = 8
-"""Recent entries are merged once they are more than one in so many of the main ones."""
+"""Recent entries are merged if they are more than this fraction (one in so many) of the main entries."""
 NONE = math.nan
 """The label of a message that withdraws a label."""
 
@@ -44,13 +44,13 @@ class KeyHash:
         self._key = secrets.token_bytes(32)
 
     def __call__(self, word: str) -> int:
-        """Return 64 bits of a word."""
+        """Return 64 bits of the keyed hash of a word."""
         digest = blake2b(word.encode(errors="surrogatepass"), key=self._key, digest_size=8).digest()
         return int.from_bytes(digest, "little")
 
 
 class _Sorted:
-    """Entries by hash; those of one hash in the order in which they came."""
+    """Entries sorted by hash. Entries of one hash are in the order in which they came."""
 
     def __init__(self) -> None:
         self.hashes: Hashes = np.empty(0, np.uint64)
@@ -88,7 +88,7 @@ class _Sorted:
 
 
 class _Partition:
-    """The entries of one partition: most of them sorted, the last ones in order of arrival."""
+    """The entries of one partition: most are sorted, the last ones are in order of arrival."""
 
     def __init__(self) -> None:
         self.main, self.recent = _Sorted(), _Sorted()
@@ -179,9 +179,10 @@ class LabelTable:
         return labels
 
     def unused(self, dues: Mapping[int, int]) -> tuple[int, int]:
-        """Return how many labels came after a record of theirs was due, and how many no record has had.
+        """Return how many labels came after a record of theirs was due, and how many were never used by a
+        record.
 
-        `dues`: by a key's hash when the first record with it was due, in ms.
+        `dues`: by a key's hash the time, in ms, when the first record with this key was due.
         """
         self._settle()
         hashes = np.fromiter(dues, np.uint64, len(dues))
@@ -198,7 +199,10 @@ class LabelTable:
         return late, unused
 
     def forget(self, time: int, since: int) -> int:
-        """Drop the labels before a time, in ms; return how many from `since` on no record has used."""
+        """Drop the labels before a time, in ms.
+
+        Return how many from `since` on were never used by a record.
+        """
         self._settle()
         unused = 0
         for part in self._partitions.values():
@@ -229,7 +233,7 @@ class LabelMessages:
         self._read = labelled(schema.label, JSON, absent_words(schema.missing, JSON))
         self.constant = None if settings.value.constant is None else self._read(settings.value.constant)
         otherwise = self._read(settings.otherwise)
-        self._otherwise = NONE if otherwise is None else otherwise  # the settings ensure that it is one
+        self._otherwise = NONE if otherwise is None else otherwise  # the settings ensure it is a label
 
     def __call__(self, value: bytes | None, key: bytes | None) -> Label | None:
         """Return a message's label; None if it is unreadable. A message without a value withdraws a label."""
@@ -254,7 +258,9 @@ class LabelMessages:
         return None if word is None or label is None else Label(word, label)
 
     def _of_key(self, key: bytes | None) -> str | None:
-        """Return the word of a message's key: the key's field of the column's name, or the whole key."""
+        """Return the word of a message's key: the value of the key's field with the column's name, or the
+        whole key.
+        """
         if key is None:
             return None
         fields = json_fields(key)

@@ -22,19 +22,17 @@ from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 
 _LEAST, _RATIO, _LINE = 1 << 30, 300, 64
-"""A packed file's largest size unpacked: in bytes, or as a ratio; and the overhead of a line in memory.
-
-Text packs to a fifth or a tenth, rarely to a fiftieth.
-"""
+"""Limits of a packed file's size unpacked: in bytes, or as a ratio; and the overhead of a line in memory.
+Text packs to a fifth or a tenth of its size, rarely to a fiftieth."""
 _BLOCK = 1 << 16
-"""Bytes that are read of a file at a time. A line may have more."""
+"""The number of bytes that are read of a file at a time. A line may be longer."""
 
 
 class Readable(Protocol):
     """A file that is read line by line."""
 
     def readline(self, size: int, /) -> bytes:
-        """Return the next line with its end, `size` bytes of it at most; nothing at the end."""
+        """Return the next line with its end, at most `size` bytes of it; empty at the end."""
 
 
 T = TypeVar("T")
@@ -50,7 +48,8 @@ def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
 def numbered_lines(
     path: str, stdin: BinaryIO | None = None, recode: Recode | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its number from 1 on, without its end and a byte order mark; blank lines are none.
+    """Yield each line with its number from 1 on, without its end and a byte order mark. Blank lines are
+    skipped.
 
     `-` is standard input. Raises OSError, EOFError or zlib.error.
     """
@@ -64,7 +63,9 @@ def numbered_lines(
 def whole_lines(
     path: str, stdin: BinaryIO | None = None, recode: Recode | None = None
 ) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line with its number, its end, and None if it is too long; otherwise as `numbered_lines`."""
+    """Yield each line with its number and its end, or None if the line is too long; else as
+    `numbered_lines`.
+    """
     yield from _read(_whole_lines, path, stdin, recode)
 
 
@@ -74,7 +75,7 @@ def _read(
     recode = recode or _as_it_is
     if path == "-":
         source = stdin or sys.stdin.buffer
-        note_file(source)  # `< records.csv` is a name of it too
+        note_file(source)  # standard input may be redirected from a file
         yield from read(recode(source), math.inf)
         return
     with closing(opened(path)) as file:
@@ -99,7 +100,7 @@ def is_packed(path: str) -> bool:
 def opened(path: str) -> BinaryIO:
     """Return the file, unpacked while it is read; the caller closes it. Raises OSError, also for a device."""
     if stat.S_IFMT(Path(path).stat().st_mode) in {stat.S_IFCHR, stat.S_IFBLK}:
-        # /dev/zero holds a line without an end
+        # /dev/zero has a line without an end
         raise OSError(errno.EINVAL, "a device", path)
     if not is_packed(path):
         file = Path(path).open("rb")  # noqa: SIM115 # the caller does
@@ -107,7 +108,7 @@ def opened(path: str) -> BinaryIO:
         return file
     packed = gzip.open(path, "rb")  # noqa: SIM115 # as above
     note_file(packed)
-    # a line then costs no call of gzip's, which are Python's
+    # so a line costs no call of gzip's functions, which are written in Python
     return cast("BinaryIO", io.BufferedReader(_Unpacked(packed)))
 
 
@@ -137,11 +138,11 @@ class _Unpacked(io.RawIOBase):
 def ordered(
     lines: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None, by_time: bool
 ) -> Iterator[bytes]:
-    """Yield the lines to take, in the order of the seed.
+    """Yield the lines that `take` selects, in the order of the seed.
 
-    The order depends on the seed and the number of lines alone. So nodes that take parts of one file with the
-    same `every` share it without overlap or rest. With slots `by_time` each line's own bytes choose its part,
-    and there is no shuffle, so that a further line moves no other line.
+    The order depends on the seed and the number of lines alone. So nodes that read parts of one file with the
+    same `every` share it without overlap or rest. With slots `by_time` a hash of each line's bytes chooses
+    its part, and there is no shuffle. So a further line moves no other line.
     """
     if by_time:
         return lines if take is None else filter(partial(takes, take), lines)
@@ -159,7 +160,7 @@ def _lines(file: Readable, most: float = math.inf) -> Iterator[tuple[int, bytes]
 
 
 def _one_by_one(file: Readable) -> Iterator[bytes | None]:
-    """Yield each line without its end, None for one that is too long. Nothing is read ahead of a line."""
+    """Yield each line without its end, or None if it is too long. Nothing is read ahead of a line."""
     while line := file.readline(LONGEST_LINE):
         if line.endswith(b"\n"):
             yield line[:-1]
@@ -171,7 +172,7 @@ def _one_by_one(file: Readable) -> Iterator[bytes | None]:
 
 
 def _by_blocks(file: io.BufferedReader) -> Iterator[bytes | None]:
-    """Yield what `_one_by_one` does, in a third of the time."""
+    """Yield the lines of `_one_by_one` in a third of the time."""
     tail, is_too_long = b"", False
     while block := file.read1(_BLOCK):
         head, *next_lines = block.split(b"\n")
@@ -189,17 +190,17 @@ def _by_blocks(file: io.BufferedReader) -> Iterator[bytes | None]:
 
 
 def _numbered(lines: Iterator[bytes | None], most: float = math.inf) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines as `numbered_lines` does; raise OSError once they take more than `most` bytes.
+    """Yield the lines as `numbered_lines` does. Raises OSError if they need more than `most` bytes.
 
-    Records that are sorted, shuffled or scored are all in memory, and a byte of a packed file can hold a
+    Records that are sorted, shuffled or scored are all in memory, and a byte of a packed file can contain a
     thousand empty lines.
     """
     unpacked = 0
     for number, line in enumerate(lines, 1):
         text = b""
         if line is not None:
-            # A byte order mark belongs to the file, not to its first record: another record may be put before
-            # that.
+            # A byte order mark belongs to the file, not to its first record, as another record may be
+            # inserted before this one.
             text = line.removeprefix(BOM_UTF8) if number == 1 else line
             if not text or text.isspace():
                 continue

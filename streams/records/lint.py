@@ -52,7 +52,7 @@ from streams.records.times import A_SECOND
 # For the owner alone, as it counts records. The only values that it shows are those that the mesh file lists.
 
 MOST = 10_000
-"""The most records of a file that are examined; fewer if there are more than five files."""
+"""The largest number of a file's records that are examined. It is smaller for more than five files."""
 _ALTOGETHER, _LEAST = 5 * MOST, 100
 _Values = Callable[[bytes], Sequence[str | None]]
 
@@ -79,7 +79,7 @@ class ListedWords:
             self._cased[word] += 1
 
     def findings(self, records: str) -> Iterator[str]:
-        """Yield a line on the words that never occur, and one on each that occurs in another case.
+        """Yield a line on the words that never occur, and a line on each word that occurs in another case.
 
         The lines name only words of the list. `records`: the examined records, in words.
         """
@@ -94,7 +94,7 @@ class ListedWords:
 
 @dataclass
 class DataFile:
-    """A file, the first place that names it, and what each node takes of it (none of held-out records)."""
+    """A file, the first place that names it, and each node's `take` (empty for held-out records)."""
 
     settings: FileSettings | SparseSettings
     place: tuple[str, ...]
@@ -102,7 +102,7 @@ class DataFile:
 
 
 def most_looked_at(files: int) -> int:
-    """Return how many records of each of so many files are looked at."""
+    """Return how many records of each file are examined if there are this many files."""
     return max(_LEAST, min(MOST, _ALTOGETHER // max(1, files)))
 
 
@@ -126,9 +126,9 @@ def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, Ta
 
 
 def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = True) -> Iterator[str]:
-    """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read so far.
+    """Yield a line for each oddity of a file. Raises MeshFileError if it cannot be read that far.
 
-    Not `counted`: without how many records are malformed, and a dialect.
+    Without `counted` no line gives the number of malformed records, and none proposes a dialect.
     """
     lines, decoder = opened_records(file, one.settings, one.place)
     words, values = _listed(one, decoder)
@@ -157,13 +157,14 @@ def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = T
 
 _UNITS: dict[Unit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _YEARS = 1e8, 1e11
-"""Seconds since 1970 from 1973 to 5138: three decades, so of a number one unit at most makes such a time."""
+"""Seconds since 1970, from 1973 to 5138. The range has three powers of ten, so a number is in it for one unit
+at most."""
 
 
 def _times(file: MeshFile, one: DataFile, times: Sequence[float], records: str) -> Iterator[str]:
-    """Yield a line if no record of a node lies in a slot, and one if times look like those of another unit.
+    """Yield a line if no record of a node is in a slot, and a line if times look like those of another unit.
 
-    The unit is never guessed: the owner gives it.
+    The unit is never guessed, as the owner gives it.
     """
     settings, slots = one.settings, file.resolved.slots()
     if not isinstance(settings, FileSettings) or settings.record.timestamp is None or not times:
@@ -183,7 +184,7 @@ def _times(file: MeshFile, one: DataFile, times: Sequence[float], records: str) 
 
 
 def _short(one: DataFile, records: int, size: int) -> Iterator[str]:
-    """Yield a line if nodes take fewer of the file's records than one slot holds."""
+    """Yield a line if nodes use fewer of the file's records than one slot has."""
     counts = {name: len(range(take.offset, records, take.every)) for name, take in one.takes.items()}
     names = [name for name, count in counts.items() if count < size]
     if names:
@@ -201,7 +202,9 @@ def _fault(decoder: SchemaDecoder | LibsvmDecoder, record: bytes, *, timed: bool
 
 
 def _listed(one: DataFile, decoder: SchemaDecoder | LibsvmDecoder) -> tuple[list[ListedWords], _Values]:
-    """Return the columns with listed words (of held-out records the label alone), and what reads them."""
+    """Return the columns with listed words (of held-out records the label alone), and what reads their
+    values.
+    """
     settings, place = one.settings, ".".join(one.place)
     if not isinstance(settings, FileSettings):
         numbers = (*(settings.label.positive or ()), *(settings.label.negative or ()))
@@ -210,7 +213,7 @@ def _listed(one: DataFile, decoder: SchemaDecoder | LibsvmDecoder) -> tuple[list
     listed = {name: column.categories for name, column in features.items() if column.categories and one.takes}
     words = [ListedWords(f"{place}.schema.features.{name}", listed[name]) for name in listed]
     allowed = (*(label.positive or ()), *(label.negative or ()), *(label.classes or ()))
-    allowed = () if settings.labels is not None else allowed  # records have none
+    allowed = () if settings.labels is not None else allowed  # the records contain no label
     words.append(ListedWords(f"{place}.schema.label", allowed))
     return words, partial(_texts, decoder, (*listed, label.column))
 
@@ -248,10 +251,10 @@ def findings(file: MeshFile) -> list[str]:
 
 
 def afterwards(file: MeshFile) -> list[str]:
-    """Return what `check` warns of from the records of files, for who has run a mesh: its owner alone.
+    """Return the lines of `check` about records of files, for the owner of a mesh that has run.
 
-    How many records are malformed is counted elsewhere, of all that nodes took, and only `check` looks for a
-    dialect. A file that cannot be read any more says nothing.
+    Malformed records are counted elsewhere, among all that nodes used, and only `check` looks for a dialect.
+    A file that can no longer be read gives no line.
     """
     lines, files = list(_tested_on_learnt(file)), data_files(file)
     for data_file in files:
@@ -264,25 +267,26 @@ def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
     if file.held_out is None:
         return
     tested = NodeSettings.model_construct(source=file.held_out)
-    parts = {**file.nodes, "held_out": tested}  # no node's name has a _
+    parts = {**file.nodes, "held_out": tested}  # no node's name has an underscore
     names = shared_records(parts, by_time=by_time(file.mesh)).get("held_out")
     if names:
         learn = f"{some_of(names)} {'learns' if len(names) == 1 else 'learn'}"
         yield f"held_out: may hold records that {learn} from (one file, or equal ones): scores look too good"
 
 
-# What `check` says of topics that others made: of their settings, and of their first messages. Names of
-# fields are shown where most messages have them.
+# The lines of `check` about topics that others created: their settings, and their first messages. Names of
+# fields are shown if most messages have them.
 
 MOST_MESSAGES = 1_000
-"""The most messages of a topic that are looked at."""
+"""The largest number of a topic's messages that are examined."""
 
 
 @dataclass
 class TopicLines:
-    """Lines on topics: mistakes in the mesh file, what is hardly meant, and what was looked at.
+    """Lines on topics: mistakes in the mesh file, settings that are probably unintended, and what was
+    examined.
 
-    `counted`: whether one says how many records are malformed.
+    `counted`: whether a line gives the number of malformed records.
     """
 
     counted: bool = True
@@ -292,7 +296,7 @@ class TopicLines:
 
 
 def topic_lines(file: MeshFile, *, counted: bool = True) -> TopicLines:
-    """Look at the topics that nodes here read, where their brokers are named and answer."""
+    """Examine the topics that nodes here read, if their brokers are named and answer."""
     lines, silent = TopicLines(counted), dict[BrokerSettings, str]()
     for name in file.nodes:
         settings = file.existing_topic(name)
@@ -328,7 +332,7 @@ def _label_topics(file: MeshFile, lines: TopicLines) -> None:
 def _look_at_labels(
     file: MeshFile, name: str, labels: LaterLabelsSettings, broker: BrokerSettings, lines: TopicLines
 ) -> None:
-    """Look at a topic of labels that come later. Raises Unreachable."""
+    """Examine a topic of labels that come later. Raises Unreachable."""
     place, topic, records = ("nodes", name, "source", "labels"), labels.origin, file.data_topics(name).records
     try:
         reach(broker)
@@ -354,14 +358,14 @@ def _look_at_labels(
 def _broker(file: MeshFile, name: str) -> BrokerSettings | None:
     try:
         return file.records_broker(name)
-    except MeshFileError:  # a file that names no broker is right too
+    except MeshFileError:  # a file that names no broker is correct too
         return None
 
 
 def _look(
     file: MeshFile, name: str, settings: TopicSettings, broker: BrokerSettings, lines: TopicLines
 ) -> None:
-    """Look at one topic. Raises MeshFileError for what stands in the way of looking further, BusError."""
+    """Examine one topic. Raises MeshFileError for a mistake that prevents further checks, BusError."""
     place, topic = ("nodes", name, "source"), settings.topic
     try:
         reach(broker)
@@ -434,7 +438,7 @@ def message_lines(
 
 
 def _learn(settings: TopicSettings, known: Iterable[Schemas | None], values: Sequence[WholeMessage]) -> str:
-    """Ask the registry for the schemas that messages name; return why that fails, or nothing."""
+    """Ask the registry for the schemas that messages name. Return why this fails, or nothing."""
     if settings.registry is None:
         return ""
     framed = [*values, *(value.key or b"" for value in values if settings.record.of_keys)]
@@ -448,7 +452,7 @@ def _learn(settings: TopicSettings, known: Iterable[Schemas | None], values: Seq
 
 
 def _shared(settings: TopicSettings, keys: Sequence[bytes | None], records: str) -> Iterator[str]:
-    """Yield a line if keys of records are equal; `records`: what was looked at, in words."""
+    """Yield a line if keys of records are equal. `records` describes the examined records."""
     counts = Counter(key for key in keys if key is not None)
     shared, largest = sum(count for count in counts.values() if count > 1), max(counts.values(), default=0)
     if shared:
@@ -482,7 +486,7 @@ def _unknown_fields(
             parent, _, last = path.rpartition(".")
             names = Counter(name for fields in readable for name in messages.names(fields, parent))
             usual = [name for name, count in names.items() if 2 * count > len(readable)]
-            usual = [] if settings.registry is not None else usual  # of Avro only what is asked for is read
+            usual = [] if settings.registry is not None else usual  # of Avro only needed fields are decoded
             within = f"{parent} has" if parent else "they have"
             text = f"no field of the first {len(readable):,} messages"
             text += f": {within} {some_of(usual)}{meant(usual, last)}" if usual else ""
@@ -491,7 +495,7 @@ def _unknown_fields(
 
 
 def _keyless(file: MeshFile, name: str, settings: TopicSettings, first: Sample) -> Iterator[str]:
-    """Yield a line if producers may have chosen partitions by bytes, and that moves other records."""
+    """Yield a line if producers may choose partitions by bytes, so that one record's size moves others."""
     keyless = sum(message.key() is None for message in first.messages)
     if not keyless or first.partitions == 1 or (by_time(file.mesh) and settings.partitions is None):
         return
@@ -506,7 +510,7 @@ def _untimed(file: MeshFile, decoder: SchemaDecoder, value: bytes) -> Fault | No
 
 
 def _held(messages: int, records: int, reasons: Mapping[NotARecord, int]) -> str:
-    """Return what the first messages are, in counts."""
+    """Return the counts of the first messages: records, and messages without a record by reason."""
     if not messages:
         return "no message yet"
     excluded = [f"{count:,} {reason.value}" for reason, count in reasons.items()]

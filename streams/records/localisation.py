@@ -15,11 +15,12 @@ from streams.records.paths import positions
 from topology.keyed import generator
 
 CIRCLE = 1.5
-"""The sensors' distance from 0. The paper puts all at the target's start, a misprint: that finds nothing."""
+"""The sensors' distance from 0. The paper puts all at the target's start, a misprint: no position can be
+found from there."""
 NOISE = 0.001
 """Largest error of a measurement unless settings say otherwise: a uniform draw from 0 to this is added."""
 LABELS = {"bearing": "bearing", "range-difference": "difference"}
-"""The column of a measurement by its loss; `distance` for all others."""
+"""The column of a measurement by its loss; `distance` for losses that are not listed."""
 _PAPER = TargetSettings()
 _RANGE = LossSettings.model_validate("range")
 
@@ -27,7 +28,7 @@ _RANGE = LossSettings.model_validate("range")
 def target_path(seed: int, rounds: int, target: TargetSettings = _PAPER) -> FloatArray:
     """Return the target's positions in rounds 1 to `rounds`, one record a round, shape (T, 2).
 
-    A function of the arguments alone.
+    It is a function of the arguments alone.
     """
     path = np.empty((rounds, 2))
     first = 0
@@ -46,7 +47,10 @@ def sensor(number: int, sensors: int) -> tuple[float, float]:
 
 
 class Reading(NamedTuple):
-    """A record as JSON. `sent` False: it is lost; its value, without the measurement, keeps its place."""
+    """A record as JSON.
+
+    `sent` False: the record is lost, and this value without its measurement takes its place.
+    """
 
     value: bytes
     sent: bool
@@ -54,11 +58,11 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What a made-up sensor measures: a function of the fields alone.
+    """The measurements of a simulated sensor. They are a function of the fields alone.
 
     `number`: the sensor's number, which chooses its errors. `settings`: the sensor's settings. `loss` decides
-    what it measures: the angle to the target, its distance from the target, or the difference of that
-    distance and the reference's. `size`: the number of its records in a round.
+    what it measures: the angle to the target, its distance from the target, or this distance minus the
+    reference's. `size`: the number of its records in a round.
     """
 
     seed: int
@@ -70,10 +74,11 @@ class Readings:
     size: int = 1
 
     def __iter__(self) -> Iterator[Reading]:
-        """Yield a reading per record, without end: JSON with the sensor's `x`, `y` and its measurement.
+        """Yield a reading for each record, without end: JSON with the sensor's `x`, `y` and its measurement.
 
-        With `truth` also the target's position: `target_x`, `target_y`. A target out of reach, or outside the
-        first to the last round, is not measured. A record that is lost, or outside these rounds, is not sent.
+        With `truth` it also has the target's position, `target_x` and `target_y`. A target out of reach, or
+        in a round before the first or after the last, is not measured. A record that is lost, or of such a
+        round, is not sent.
         """
         x, y = self.position
         place = f'{{"x": {x!r}, "y": {y!r}'

@@ -116,8 +116,8 @@ class Messages:
         return columns
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
-        """Return the columns of many messages; None if one is odd, or each is to be looked at alone."""
-        if self._where or self._headers:  # messages that they leave out would make most slots odd
+        """Return the columns of many messages; None if one is odd, or if each must be decoded alone."""
+        if self._where or self._headers:  # messages that these leave out would make most slots odd
             return None
         if self._value is None and not self._origins:
             return self._split.columns(values, names)
@@ -134,7 +134,7 @@ class Messages:
         return Fault(None, f"no JSON object at {self._value}")
 
     def no_record(self, message: bytes) -> NotARecord | None:
-        """Return why a message holds no record; None if it may hold one, unreadable or not."""
+        """Return why a message contains no record; None if it may contain one, readable or not."""
         if not message:
             return NotARecord.TOMBSTONE
         if not self._may_pass(message):
@@ -145,7 +145,9 @@ class Messages:
         return NotARecord.LEFT_OUT if fields is not None and not self._passes(fields) else None
 
     def _fields_of(self, message: bytes) -> Mapping[str, object] | None:
-        """Return a message's fields, cached: its kind, time and record are read one after the other."""
+        """Return a message's fields from a cache, as its kind, time and record are read one after
+        the other.
+        """
         last, fields = self._last  # read once, as threads share it
         if last is not message:
             fields = self._split(message)
@@ -234,7 +236,7 @@ def field_at(fields: Mapping[str, object], path: str) -> object:
 
 
 class TimedMessages:
-    """Places messages by time: leaves out those without a record; others by their own time if they have one.
+    """Places messages by time. It leaves out those without a record, and gives others their own time, if any.
 
     A record whose own time cannot be read belongs to no slot, like a record before the first slot.
     """

@@ -17,7 +17,7 @@ from streams.mesh.settings.schema import word
 
 _TYPES = frozenset((int, float, str))
 _ALL_WHOLE = 2.0**53
-"""Below this, integers and floats correspond one to one."""
+"""Below this number, integers and floats correspond one to one."""
 
 
 class Notation(NamedTuple):
@@ -51,7 +51,10 @@ class Notation(NamedTuple):
         return Decimal(value.translate(self.marks).strip(" \t") if isinstance(value, str) else repr(value))
 
     def numbers(self, values: Sequence[object] | FloatArray) -> FloatArray | None:
-        """Return what `number` reads, (n,); None, or ValueError, if it reads none of a value."""
+        """Return the numbers that `number` reads, (n,).
+
+        Returns None, or raises ValueError, if a value is no number.
+        """
         if isinstance(values, np.ndarray):
             return values if np.isfinite(values).all() else None
         types = set(map(type, values))
@@ -101,11 +104,11 @@ def csv_notation(decimal: str = ".", thousands: str | None = None) -> Notation:
 
 
 class Lookup:
-    """Words of a list in the settings, with which values of a column are compared.
+    """Words of a list in the settings, which are compared with values of a column.
 
     A value matches a word of the same spelling. A value that is a number in the column's notation also
-    matches a word that is the same number: as JSON spells it, or else in that notation. Of several such words
-    it matches the shortest.
+    matches a word that is the same number, in JSON's notation or else in that of the column. Of several such
+    words it matches the shortest.
     """
 
     def __init__(self, words: Iterable[str], notation: Notation = FILE) -> None:
@@ -118,7 +121,7 @@ class Lookup:
                 self._numbers.setdefault(number, text)
 
     def find(self, value: object) -> str | None:
-        """Return the word that the value is; None if it is none of them."""
+        """Return the word that the value matches; None if it matches none."""
         if not self._words:
             return None
         text = self._text(value)
@@ -132,17 +135,17 @@ class Lookup:
         return self._text(value) in self._words
 
     def _text(self, value: object) -> str | None:
-        # where a point is no decimal mark, 1.000 may be a thousand, and its word would be 1
+        # where a point is no decimal mark, 1.000 may mean a thousand, and its word would be 1
         if self._notation.marks and isinstance(value, str) and self._notation.number(value) is not None:
             return value
         return word(value)
 
 
 def joined_word(notation: Notation, value: object) -> str | None:
-    """Return the word by which a value is joined with equal ones; None if it is empty, or no single value.
+    """Return the word by which a value is joined with equal values; None if it is empty or no single value.
 
-    Equal numbers in the notation give one word: 1, 1.0 and, with a decimal comma, 1,0. But 007 and 7 are two
-    words.
+    Equal numbers in the notation give the same word: 1, 1.0 and, with a decimal comma, 1,0. But 007 and 7 are
+    two words.
     """
     if is_empty(value):
         return None

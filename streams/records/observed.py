@@ -1,4 +1,4 @@
-"""Makes a slot's records into observations. Total for any bytes."""
+"""Makes observations of a slot's records. It is total: it works for any bytes."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -27,16 +27,18 @@ def has_truth(decoder: Decoder) -> bool:
 
 
 def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
-    """Return the truth (d,) of the last record that holds it, even if the rest cannot be decoded."""
+    """Return the truth (d,) of the last record that contains it, even if the rest of the record is
+    unreadable.
+    """
     if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
         return None
     return next((target for target in map(decoder.truth, reversed(values)) if target is not None), None)
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
-    """Return the records' observations, in order; a bad record is absent in its place.
+    """Return the records' observations, in order. A bad record gives an absent observation in its place.
 
-    A slot of ordinary records is decoded at once, with bit-identical results. Total for any decoder: if
+    A slot of ordinary records is decoded at once, with bit-identical results. It is total for any decoder: if
     decoding the whole slot fails, each record is decoded alone, and those that raise are absent.
     """
     try:

@@ -22,11 +22,11 @@ ROWS = 4096
 """The most rows that are read at a time."""
 _BUFFER = 1 << 20
 _CHUNK = 1 << 26
-"""Bytes of rows that are read at a time, by the mean of their row group: `ROWS` rows, or fewer."""
+"""The bytes of rows that are read at a time, by the mean size in their row group: `ROWS` rows, or fewer."""
 _ONCE = frozenset(("PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"))
-"""The encodings that store a text for each row, so that texts read are no longer than the file."""
+"""The encodings that store a text for each row. Texts read from these are no longer than the file."""
 SPOILT = object()
-"""Stands for a value that could not be converted: its row is no record."""
+"""Marks a value that could not be converted. Its row is no record."""
 
 
 class NotParquet(ValueError):
@@ -41,9 +41,9 @@ class NoPyarrow(Exception):
 
 
 def parquet_columns(path: str) -> tuple[str, ...]:
-    """Return the columns that hold single values. Raises NoPyarrow, NotParquet or OSError.
+    """Return the columns with single values. Raises NoPyarrow, NotParquet or OSError.
 
-    A name that several columns have comes more than once, so that nobody reads one of them for the other.
+    A name that several columns have is repeated, so that a caller can refuse it.
     """
     with _opened(path) as (pa, file):
         return single_columns(pa, file.schema_arrow)
@@ -66,8 +66,8 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     """Yield each row as a JSON object of these columns. Raises NoPyarrow, NotParquet or OSError.
 
     A time with a zone becomes seconds since 1970; decimals, dates and other times become text. Text that is
-    not UTF-8 stays as it is, so that the line is none either. A row longer than a line may be becomes an
-    empty one, as does one with a value that cannot be converted.
+    not UTF-8 stays unchanged, so that the line is no UTF-8 either. A row that is longer than a line may be
+    becomes an empty line, and so does a row with a value that cannot be converted.
     """
     with _opened(path, columns) as (pa, file):
         for batch in _batches(file, columns):
@@ -80,7 +80,7 @@ def _batches(file: Any, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def row_lines(columns: Sequence[str], read: Sequence["Column"]) -> Iterator[bytes]:
-    """Yield each row of these columns as a JSON object; an empty line for one that has none."""
+    """Yield each row of these columns as a JSON object; an empty line for a row without one."""
     spoilt = set[int]().union(*(column.spoilt for column in read))
     for number, row in enumerate(zip(*(column.values for column in read), strict=True)):
         record = dict(zip(columns, row, strict=True))
@@ -117,7 +117,7 @@ def holds_numbers(path: str, columns: Sequence[str]) -> bool:
 def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[FloatArray]:
     """Yield up to `rows` rows of these columns at a time, (n, columns); NaN for a value that is absent.
 
-    The numbers are those that `parquet_lines` spells. Raises as that.
+    The numbers are those in the lines of `parquet_lines`. Raises as it does.
     """
     with _opened(path) as (pa, file):
         for chunk in file.iter_batches(rows, columns=list(dict.fromkeys(columns)), use_threads=False):
@@ -133,8 +133,9 @@ def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any
     """Open a file. The text of pyarrow's errors is not passed on, as it may show values.
 
     Text in these `columns` is read as a dictionary of its words, unless it is stored row by row. The indices
-    then have 32 bits, whatever their writer's had: pyarrow would check all words of a row group as it casts
-    indices, and fail on one that is not UTF-8. And a long word is there once, however many rows hold it.
+    then have 32 bits, whatever their writer used. Otherwise pyarrow would check all words of a row group when
+    it casts indices, and fail on a word that is not UTF-8. In a dictionary a long word exists once, however
+    many rows have it.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 # an extra
@@ -144,7 +145,7 @@ def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any
     with Path(path).open("rb") as stream:
         note_file(stream)
         try:
-            # not whole row groups at once: a buffer for each column
+            # whole row groups are not read at once, as this needs a buffer for each column
             limits = {"pre_buffer": False, "buffer_size": _BUFFER}
             with parquet.ParquetFile(stream, **limits) as file:
                 coded = [
@@ -184,7 +185,7 @@ def _is_text(pa: Any, kind: Any) -> bool:
 
 
 def _is_coded(pa: Any, file: Any, field: Any) -> bool:
-    """Return whether a text column is a dictionary, or stored in a way that rows may share a text."""
+    """Return whether a text column is a dictionary, or is stored so that rows may share a text."""
     if pa.types.is_dictionary(field.type):
         return True
     number = [file.schema.column(k).path for k in range(len(file.schema))].index(field.name)
@@ -193,10 +194,11 @@ def _is_coded(pa: Any, file: Any, field: Any) -> bool:
 
 
 class Column(NamedTuple):
-    """A chunk of a column: its values as JSON has them, None for one that is absent, and the `spoilt` rows.
+    """A chunk of a column: its values as JSON values, None for an absent one, and the rows with `spoilt`
+    values.
 
-    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or `SPOILT` stands for
-    a text that is longer than a line may be, or for a value that could not be converted.
+    In a spoilt row a text has an escape (PEP 383) in place of each byte that is not UTF-8. `SPOILT` replaces
+    a text that is longer than a line may be, and a value that could not be converted.
     """
 
     values: list[Any]
@@ -204,7 +206,7 @@ class Column(NamedTuple):
 
 
 def arrow_column(pa: Any, chunk: Any) -> Column:
-    """Return the values of a chunk: all at once, or each alone if one of them fails."""
+    """Return the values of a chunk: all at once, or one by one if that fails."""
     if _is_text(pa, chunk.type):
         return _texts(pa, chunk)
     try:
@@ -236,15 +238,15 @@ def _values(pa: Any, chunk: Any) -> list[Any]:
 
 
 def _texts(pa: Any, chunk: Any) -> Column:
-    """Return a chunk of text. A word is decoded once, and the rows that hold it share it.
+    """Return a chunk of text. A word is decoded once, and the rows with this word share it.
 
-    A word that no line can hold is never copied: a small file may hold one of a GiB.
+    A word that is too long for any line is never copied, as a small file may contain a word of a GiB.
     """
     from pyarrow import compute  # noqa: PLC0415 # an extra
 
     coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     words, places = coded.dictionary, coded.indices
-    if len(words) > len(places):  # it may have all words of the row group
+    if len(words) > len(places):  # the dictionary may have all words of the row group
         places = places.dictionary_encode()
         words, places = words.take(places.dictionary), places.indices
     words = words.cast(pa.large_binary())
@@ -269,19 +271,20 @@ def _texts(pa: Any, chunk: Any) -> Column:
     return Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())
 
 
-# Converts the rows of a whole slot or chunk to arrays column by column, without lines in between.
+# Converts the rows of a whole slot or chunk to arrays column by column, without making lines.
 #
-# A `Row` takes the place of a record's bytes. It is empty bytes, so that code that does not know it sees a
-# bad record, and never another one. `RowDecoder` makes it a line wherever a record is decoded alone.
+# A `Row` takes the place of a record's bytes. It is empty bytes, so code that does not know it sees a bad
+# record, and never another one. `RowDecoder` makes it a line when a record is decoded alone.
 
 _NUMBER, _ESCAPED = 32, 6
-"""The most characters of a number in JSON, and of a byte of text."""
+"""The most characters of a number in JSON, and of an escaped byte of text."""
 
 
 class RowBatch:
-    """Some rows of a Parquet file: `numbers` (rows, columns) of those `numeric`, and the `others` as in JSON.
+    """Rows of a Parquet file: `numbers` (rows, columns) of the columns `numeric`, and the `others` as JSON
+    values.
 
-    `longest`: no line of a row is longer.
+    No line of a row is longer than `longest`.
     """
 
     def __init__(self, pa: Any, batch: Any, columns: Sequence[str], numeric: Collection[str]) -> None:
@@ -308,7 +311,10 @@ class RowBatch:
         self.numbers = np.column_stack(arrays) if arrays else np.empty((batch.num_rows, 0))
 
     def line(self, number: int) -> bytes:
-        """Return the line of this row. All lines are made at once, as others will be needed too."""
+        """Return the line of this row.
+
+        The lines of all rows are made at once, as others will be needed too.
+        """
         if self._line_list is None:
             arrays = [arrow_column(self._pa, self._batch.column(name)) for name in self._columns]
             self._line_list = list(row_lines(self._columns, arrays))
@@ -316,7 +322,7 @@ class RowBatch:
 
 
 def _array(pa: Any, column: Any) -> FloatArray | None:
-    """Return numbers (rows,), NaN for one that is absent; None for what `_column` must convert."""
+    """Return numbers (rows,), NaN for an absent one; None for a column that `_column` must convert."""
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return None
     try:
@@ -327,7 +333,7 @@ def _array(pa: Any, column: Any) -> FloatArray | None:
 
 
 class Row(bytes):
-    """A row of a batch, in the place of a record's bytes."""
+    """A row of a batch. It takes the place of a record's bytes."""
 
     batch: RowBatch
     number: int
@@ -361,7 +367,7 @@ def _line(value: bytes) -> bytes:
 
 
 class RowFields(JsonFields):
-    """Splits rows into their columns; a row that is looked at alone is its line."""
+    """Splits rows into their columns. A row that is decoded alone is decoded as its line."""
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
         """Return the columns of many rows; None if one of them has a text that is not UTF-8."""
@@ -387,12 +393,12 @@ class RowFields(JsonFields):
 
 
 class RowDecoder(SchemaDecoder):
-    """Decodes rows: many at once column by column, or each by its line if one of them is odd."""
+    """Decodes rows: many at once column by column, or one by one, as lines, if a row is odd."""
 
     fewest = 1
 
     def at_once(self, values: Sequence[bytes]) -> tuple[FloatArray, FloatArray | None] | None:
-        """Return what `parts` returns of each row, all at once; None if one of them is odd."""
+        """Return the results of `parts` for all rows at once; None if a row is odd."""
         batches = {row.batch for row in cast("Sequence[Row]", values)}
         if any(batch.longest > self.longest for batch in batches):
             return None

@@ -10,25 +10,26 @@ from streams.mesh.settings.mesh import PathSettings
 from topology.keyed import generator
 
 START = (0.8, 0.95)
-"""Where `still` stands, and `paper` begins."""
+"""Where `still` is, and `paper` begins."""
 RADIUS = 0.9
-"""Of the circle; and half of the figure of eight's width, whose height is two thirds of that."""
+"""The radius of the circle, and half of the figure of eight's width. Its height is two thirds of its
+width."""
 _BLOCK = 256
 _CHORDS = 1 << 14
 _TURN = 4.0
-"""The largest curvature of a manoeuvre: a circle of radius 1/4."""
+"""The largest curvature of a manoeuvre, that of a circle of radius 1/4."""
 _LEG = (0.2, 1.2)
 """The shortest and the longest leg of a manoeuvre."""
 _NEAR = 0.9
 """The distance from 0 at which a manoeuvre turns back."""
 _STRIDE = 0.05
-"""A manoeuvre goes a longer way in several parts."""
+"""The longest step of a manoeuvre. A longer way is made of several steps."""
 
 
 def positions(path: PathSettings, step: float, seed: int) -> Iterator[FloatArray]:
-    """Yield the target's positions, shape (256, 2) each, without end; `step`: the way from one to the next.
+    """Yield the target's positions without end, in arrays (256, 2). `step`: the way from one to the next.
 
-    A function of the arguments alone; only `paper` and `random-manoeuvre` depend on `seed`.
+    It is a function of the arguments alone. Only `paper` and `random-manoeuvre` depend on `seed`.
     """
     if path.paper:
         return _paper(seed)
@@ -42,7 +43,7 @@ def positions(path: PathSettings, step: float, seed: int) -> Iterator[FloatArray
 
 
 Place = Callable[[FloatArray], FloatArray]
-"""The places (n, 2) after ways (n,) along a closed curve from its start."""
+"""The positions (n, 2) at the distances (n,) along a closed curve from its start."""
 
 
 def _along(place: Place, step: float) -> Iterator[FloatArray]:
@@ -62,7 +63,10 @@ def _eight(angles: FloatArray) -> FloatArray:
 
 
 def _curve(at: Place) -> Place:
-    """Return a closed curve, given by an angle from 0 to 2 pi, by the way along it: from many chords."""
+    """Return a closed curve by the distance along it, from many chords.
+
+    `curve` gives it by an angle from 0 to 2 pi.
+    """
     angles = np.linspace(0.0, 2 * math.pi, _CHORDS + 1)
     ways = _ways(at(angles))
 
@@ -74,7 +78,7 @@ def _curve(at: Place) -> Place:
 
 
 def _through(points: FloatArray) -> Place:
-    """Return the closed way through points (n, 2); it stands still where they are one."""
+    """Return the closed way through points (n, 2). It does not move if all points are equal."""
     corners = np.concatenate((points, points[:1]))
     ways = _ways(corners)
     if ways[-1] == 0.0:
@@ -88,7 +92,7 @@ def _through(points: FloatArray) -> Place:
 
 
 def _ways(points: FloatArray) -> FloatArray:
-    """Return the way to each of points (n, 2) from the first."""
+    """Return the distance along the way to each of the points (n, 2) from the first."""
     chords = np.hypot(*np.diff(points, axis=0).T)
     return np.concatenate(([0.0], np.add.accumulate(chords)))
 
@@ -112,7 +116,10 @@ def _in_blocks(places: Iterator[tuple[float, float]]) -> Iterator[FloatArray]:
 
 
 def _manoeuvre(seed: int, step: float) -> Iterator[tuple[float, float]]:
-    """Yield places from 0 on: legs of one curvature each, half of them straight, that turn back in time."""
+    """Yield positions from 0 on.
+
+    A manoeuvre has legs of constant curvature, half of them straight, and turns back in time.
+    """
     parts = max(1, math.ceil(step / _STRIDE))
     x, y, heading, length_left, curvature, leg = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     while True:
@@ -129,7 +136,7 @@ def _manoeuvre(seed: int, step: float) -> Iterator[tuple[float, float]]:
 
 
 def _turn(x: float, y: float, heading: float, curvature: float) -> float:
-    """Return the curvature: the leg's, but as sharp as can be towards 0 when it leaves for outside."""
+    """Return the curvature: the leg's own, or the largest one towards 0 if the leg leads outside."""
     outward = x * math.cos(heading) + y * math.sin(heading)
     if math.hypot(x, y) < _NEAR or outward < 0.0:
         return curvature

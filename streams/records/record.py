@@ -13,18 +13,21 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 _LEAST, _EACH = 1 << 14, 64
 CHUNK = 256
-"""Records of a file that are decoded together; more are not faster."""
+"""The number of records of a file that are decoded together. More would not be faster."""
 
 
 class RawRecord(NamedTuple):
-    """A record as on a data topic. `timestamp` in seconds; None for slots by count."""
+    """A record as on a data topic. `timestamp` is in seconds; None for slots by count."""
 
     value: bytes
     timestamp: float | None = None
 
 
 class WholeMessage(bytes):
-    """The value of a message of a topic, with its key and headers; of headers with one name the last."""
+    """The value of a message of a topic, with its key and headers.
+
+    Of headers with one name it has the last.
+    """
 
     key: bytes | None
     headers: Mapping[str, bytes | None]
@@ -40,7 +43,7 @@ class WholeMessage(bytes):
 def message_headers(message: Any) -> list[tuple[str, bytes | None]]:
     """Return the headers of a client's message; none if a name is no text, which no client could write again.
 
-    The client has them as a list or a mapping, or not at all.
+    The client gives them as a list, as a mapping, or not at all.
     """
     try:
         headers = message.headers()
@@ -51,17 +54,17 @@ def message_headers(message: Any) -> list[tuple[str, bytes | None]]:
 
 
 def as_bytes(content: str | bytes | None) -> bytes | None:
-    """Return a text in UTF-8, and all else as it is."""
+    """Return a text in UTF-8, and other values unchanged."""
     return content.encode() if isinstance(content, str) else content
 
 
 def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
-    """Yield the records by (time, offset), once all are read; those without a time come first."""
+    """Yield the records by (time, offset), after all are read. Those without a time come first."""
     yield from sorted(records, key=_time)
 
 
 def moved(time: float | None, shift: float) -> float | None:
-    """Return a record's time, `shift` seconds later."""
+    """Return a record's time moved later by `shift` seconds."""
     return None if time is None else time + shift
 
 
@@ -101,7 +104,10 @@ class Decoder(Protocol):
         """Return `decode` of each record."""
 
     def fault(self, value: bytes) -> Fault:
-        """Return why a record does not decode: a second look at one for which `decode` gives None."""
+        """Return why a record does not decode.
+
+        It examines again a record for which `decode` has given None.
+        """
 
 
 def longest_record(dimension: int, longest: int | None, learnt: int) -> int:
@@ -110,10 +116,11 @@ def longest_record(dimension: int, longest: int | None, learnt: int) -> int:
 
 
 class TotalDecoder(ABC, Generic[R_co]):
-    """The base of all decoders: checks a record's length, and catches what the decoding raises.
+    """The base of all decoders. It checks a record's length, and catches exceptions of the decoding.
 
     A record longer than `longest` bytes is bad and never parsed. A record on which the decoder raises is bad
-    too, and never shown. `settings.files.RecordBytes` has the default of `longest`; `learnt`: the mesh's d.
+    too, and never shown. `settings.files.RecordBytes` describes the default of `longest`; `learnt` is the
+    mesh's d.
     """
 
     def __init__(self, dimension: int, longest: int | None = None, learnt: int = 0) -> None:
@@ -129,7 +136,10 @@ class TotalDecoder(ABC, Generic[R_co]):
         return [self.decode(value) for value in values]
 
     def fault(self, value: bytes) -> Fault:
-        """Return why a record does not decode: a second look at one for which `decode` gives None."""
+        """Return why a record does not decode.
+
+        It examines again a record for which `decode` has given None.
+        """
         if len(value) > self.longest:
             return Fault(None, f"longer than {self.longest:,} bytes, the source's max_record_bytes")
         if not value:

@@ -1,4 +1,4 @@
-"""Fills slots from a stream of records, and can open a slot again."""
+"""Fills slots from a stream of records. It can open a slot again."""
 
 import math
 from collections import deque
@@ -14,16 +14,16 @@ _PARTITION = attrgetter("partition")
 
 
 class ReplaySlots:
-    """Slots that can be opened again at the position of the last one opened, or any later one.
+    """Slots that can be opened again, at the position of the last slot opened or a later one.
 
-    By count, records from that position on are stored, as a slot that nothing was learnt from is read again.
-    By time none are stored, as the records of a slot are late for every later one.
+    With slots by count, records from that position on are stored, as a slot from which nothing was learnt is
+    read again. With slots by time none are stored, as the records of a slot are late for every later slot.
     """
 
     def __init__(self, slots: Callable[[], Slots[bytes]]) -> None:
         self._new_slots, self._slots = slots, slots()
         self._kept: dict[int, deque[Arrival[bytes]]] = {}
-        self._position: DataPosition | None = None  # where the open slot starts, or else the next one
+        self._position: DataPosition | None = None  # the start of the open slot, or else of the next
         self._round = 0
         self._log: dict[int, int] | None = None  # where the reading of several partitions began
         self.next: dict[int, int] = {}
@@ -31,12 +31,12 @@ class ReplaySlots:
 
     @property
     def missing(self) -> int:
-        """By count, of one partition: the number of records until the slot is full."""
+        """With slots by count of one partition, the number of records until the slot is full."""
         return self._slots.missing if isinstance(self._slots, CountSlots) else 0
 
     @property
     def several(self) -> PartitionSlots[bytes] | None:
-        """The slots by count of several partitions; None: of one, or by time."""
+        """The slots by count of several partitions; None for one partition, and for slots by time."""
         return self._slots if isinstance(self._slots, PartitionSlots) else None
 
     @property
@@ -45,7 +45,7 @@ class ReplaySlots:
         return self._slots.waiting
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        """Skip all records below these offsets, of all partitions there are."""
+        """Skip all records below these offsets, which name all partitions that exist."""
         self.skip_ahead(offsets)
         if self.by_count and offsets.keys() != {0}:
             self._log = dict(offsets)
@@ -77,7 +77,7 @@ class ReplaySlots:
     def add_all(self, arrivals: Sequence[Arrival[bytes]], now: float = math.inf) -> int:
         """Add ascending records of each partition as `add` does; return how many are needed."""
         slots = self._slots
-        # of one partition, in order: if the first is needed all are
+        # records of one partition, in order: if the first is needed, all are
         needed = bool(arrivals) and arrivals[0].offset >= self.next.get(0, 0)
         if not isinstance(slots, CountSlots) or not needed or any(map(_PARTITION, arrivals)):
             return sum(self.add(arrival, now) for arrival in arrivals)
@@ -103,14 +103,14 @@ class ReplaySlots:
         self._slots.open(round)
 
     def _anew(self) -> Slots[bytes]:
-        """Return slots without a record, that begin at the position."""
+        """Return slots without a record that begin at the position."""
         slots = self._new_slots()
         if self._log is None or not isinstance(slots, CountSlots):
             return slots
         return PartitionSlots(slots.size, self._log | dict(self._position or ()))
 
     def oldest(self, slot: ClosedSlot[bytes]) -> float:
-        """Return a time before which no record of a slot is: by time that of its period's begin."""
+        """Return a time that no record of a slot precedes; with slots by time the start of its period."""
         if isinstance(self._slots, TimeSlots):
             return self._slots.begin(slot.round) - self._slots.delay
         return min(slot.times, default=math.inf)
@@ -121,7 +121,7 @@ class ReplaySlots:
 
     @property
     def over_at(self) -> float:
-        """The time from which on the open slot accepts no record; infinite by count."""
+        """The time from which on the open slot accepts no record; infinite for slots by count."""
         return self._slots.over_at
 
     def ready(self, now: float) -> bool:

@@ -1,4 +1,7 @@
-"""Opens CSV, JSON lines and Parquet with their schema; errors name the place in the mesh file or model."""
+"""Opens CSV, JSON lines and Parquet files with their schema.
+
+Errors name the place in the mesh file or model.
+"""
 
 import csv
 import gzip
@@ -29,7 +32,7 @@ from streams.records.record import longest_record
 
 
 class Refuser(Protocol):
-    """The holder of settings, which makes errors about them: a mesh file or a model."""
+    """What makes errors about settings: the mesh file or the model that contains them."""
 
     @property
     def dimension(self) -> int:
@@ -44,7 +47,7 @@ def records_to_predict(
 ) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
     """Return the records' lines with their numbers, and their decoder.
 
-    Labels and times may be missing. `also`: columns to read beside the schema's, if they are there. `path` is
+    Labels and times may be missing. `also`: columns to read besides the schema's, if they exist. `path` is
     that of the settings in `file`. Raises MeshFileError.
     """
     return _numbered(file, settings, path, settings.record.features, also, rows=not also)
@@ -61,8 +64,8 @@ def opened_file(
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the lines of a file, without its header, and their decoder.
 
-    `needed`: the columns that must be there (by default all). `also`: further columns that rows of Parquet
-    get, if they are there. `rows`: nobody but the decoder looks at the lines, so that Parquet needs none.
+    `needed`: the columns that must exist (by default all). `also`: further columns that rows of Parquet get,
+    if they exist. `rows`: only the decoder reads the lines, so Parquet needs no lines.
     """
     numbered, decoder = _numbered(file, settings, path, needed, also, rows=rows)
     return map(itemgetter(1), numbered), decoder
@@ -78,7 +81,7 @@ def _numbered(
     rows: bool = False,
 ) -> tuple[Iterator[tuple[int, bytes]], SchemaDecoder]:
     if settings.kind == "parquet":
-        # what is asked of each record beside its features and label is asked of its line
+        # everything else that is read of a record, besides features and label, is read of its line
         record, later = settings.record, settings.labels is not None
         rows = rows and record.truth is None and record.timestamp is None and not later
         values, decoder = _parquet(file, settings, path, needed, also, rows=rows)
@@ -109,7 +112,10 @@ def file_decoder(
 
 
 def header_columns(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the columns that the file's header names; None where no header does. Raises MeshFileError."""
+    """Return the columns that the file's header names; None if the file needs no header.
+
+    Raises MeshFileError.
+    """
     if settings.kind != "csv" or settings.columns is not None or settings.path in {None, "-"}:
         return None
     return _header(file, settings, path, _first(_lines(file, settings, path)))
@@ -124,10 +130,10 @@ def _parquet(
     *,
     rows: bool,
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
-    """Return the rows as JSON lines of the schema's columns and of those in `also`, as far as they are there.
+    """Return the rows as JSON lines of the schema's columns, and of those in `also` that exist.
 
-    No other column is read: whatever it holds is no fault of a record. `rows`: as values of which the decoder
-    makes what it makes of these lines.
+    No other column is read, so its content is no fault of a record. `rows`: as values that the decoder
+    decodes as it decodes these lines.
     """
     if isinstance(settings, FrameSettings):
         return _frame(file, settings, path, needed, also)
@@ -162,7 +168,7 @@ def _frame(
     needed: Iterable[str] | None,
     also: Sequence[str],
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
-    """Return the rows in memory as those of a Parquet file."""
+    """Return rows in memory as rows of a Parquet file are returned."""
     columns = settings.in_memory.columns
     _check_columns(
         file, settings, path, columns, "the columns of the records in memory with single values", needed
@@ -218,7 +224,7 @@ def _check_columns(
     where: str,
     needed: Iterable[str] | None,
 ) -> None:
-    """Raise MeshFileError unless each of the `needed` columns, by default all, is there once."""
+    """Raise MeshFileError unless each of the `needed` columns (by default all) exists once."""
     for name in settings.record.columns if needed is None else needed:
         if columns.count(name) != 1:
             times = "twice" if name in columns else "not"
@@ -234,9 +240,9 @@ def _decoder(
 
 
 def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> None:
-    """Raise MeshFileError if a regular file is not in its encoding. All of it is read, before any record.
+    """Raise MeshFileError if a regular file is not in its encoding. The whole file is read before any record.
 
-    In a pipe a record that is not is an unreadable one.
+    In a pipe a record that is not in the encoding is unreadable.
     """
     name, encoding = settings.path or "-", (settings.dialect or USUAL).encoding
     if not Path(name).is_file():
@@ -245,7 +251,7 @@ def _check_encoding(file: Refuser, settings: FileSettings, path: tuple[str, ...]
             raise file.refuse((*path, "path"), f"in {encoding} a pipe cannot be read: {text}", name)
         return
     place = None
-    # a rest that is damaged is told when the reading comes there, which it may never do
+    # a damaged rest is reported when it is read, which may never happen
     with readable(file, name, path), suppress(EOFError, zlib.error, gzip.BadGzipFile):
         place = not_encoded(name, encoding)
     if place is not None:
@@ -279,7 +285,7 @@ def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[tuple[i
 
 @contextmanager
 def readable(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[None]:
-    """Raise MeshFileError for the file if what is done here finds that it cannot be read."""
+    """A context that raises MeshFileError for the file if an error of reading it occurs inside."""
     try:
         yield
     except NoPyarrow as error:

@@ -1,8 +1,8 @@
 """Finds nodes of a mesh file that may share records, from their sources and by comparing files.
 
-Files are compared by path, then by size, then by content, in memory: nothing of it is kept or shown. So are
-the rows of data frames. Records from a broker, standard input, a generator or a user's own code are not
-checked.
+Files are compared by path, then by size, then by content, in memory. Nothing of their content is stored or
+shown. The rows of data frames are compared in the same way. Records from a broker, standard input, a
+generator or a user's own code are not checked.
 """
 
 import stat
@@ -22,7 +22,7 @@ from streams.records.parquet import NoPyarrow, NotParquet, parquet_rows
 
 _PIECE = 1 << 16
 _BEGINNING = 1 << 12
-"""Bytes compared first: only files that begin alike are compared whole."""
+"""The number of bytes that are compared first. Only files that begin alike are compared whole."""
 
 
 def shared_records(nodes: Mapping[str, NodeSettings], *, by_time: bool) -> dict[str, list[str]]:
@@ -46,7 +46,9 @@ def shared_records(nodes: Mapping[str, NodeSettings], *, by_time: bool) -> dict[
 
 
 def _file(own: NodeSettings) -> Path | None:
-    """Return the regular file that the node reads; None for pipes, unreachable paths and a header alone."""
+    """Return the regular file that the node reads; None for pipes, unreachable paths and files without a
+    record.
+    """
     source = own.source
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
         return None
@@ -54,12 +56,13 @@ def _file(own: NodeSettings) -> Path | None:
 
 
 def has_header_alone(source: object) -> bool:
-    """Return whether the source's file is there, and holds no record below its header or schema.
+    """Return whether the source's file exists, and has no record below its header or schema.
 
-    Two such files are equal, and share nothing: else one record more would end what is said of both.
+    Two such files are equal, and share no record. If they counted as shared, an additional record would end
+    that finding for both.
     """
     if not isinstance(source, FileSettings) or source.path in {None, "-"} or not _is_file(source.path):
-        return False  # a pipe that was read to its end would be waited for, for ever
+        return False  # a pipe that was read to its end would block for ever
     with suppress(OSError, EOFError, zlib.error, NoPyarrow, NotParquet):
         if source.kind == "parquet":
             return parquet_rows(source.path) == 0
@@ -92,9 +95,9 @@ def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
 
 
 def same_files(paths: Iterable[str], others: Iterable[str]) -> list[set[str]]:
-    """Return groups of paths of files that are there and hold the same: some of `paths` in each of them.
+    """Return groups of paths of existing files with equal content. Each group has some of `paths`.
 
-    Of `others` only those are read that may be equal to one of `paths`, by their size.
+    Of `others` only files are read that may, by their size, be equal to one of `paths`.
     """
     files = {path: Path(path) for path in paths if _is_file(path)}
     sizes = {path.stat().st_size for path in files.values()}
@@ -107,9 +110,9 @@ def same_files(paths: Iterable[str], others: Iterable[str]) -> list[set[str]]:
 
 
 def same_frames(sources: Iterable[FrameSettings]) -> list[set[str]]:
-    """Return groups of keys of records in memory of which the columns that are read hold the same.
+    """Return groups of keys of records in memory whose columns that are read are equal.
 
-    Frames of which other columns are read are not compared, and those without a row share nothing.
+    Frames of which different columns are read are not compared. Frames without a row share nothing.
     """
     by_shape: dict[tuple[int, frozenset[str]], list[list[FrameSettings]]] = {}
     for source in sources:
@@ -125,7 +128,7 @@ def same_frames(sources: Iterable[FrameSettings]) -> list[set[str]]:
 
 
 def _equal_rows(one: FrameSettings, other: FrameSettings) -> bool:
-    """Return whether two frames of as many rows hold the same in the columns that both are read by."""
+    """Return whether two frames with equally many rows are equal in the columns that are read."""
     if one.in_memory.key == other.in_memory.key:
         return True
     columns = sorted(one.record.columns)
@@ -151,7 +154,7 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _content(path: Path, size: int) -> Generator[bytes]:
-    """Yield the file's content, unpacked, up to where it cannot be read; loading the file reports that."""
+    """Yield the file's content, unpacked, up to where it cannot be read, which loading the file reports."""
     with suppress(OSError, EOFError, zlib.error), opened(str(path)) as file:
         while piece := file.read(size):
             yield piece

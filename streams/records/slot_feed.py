@@ -1,4 +1,4 @@
-"""Feeds a node's records in one process: from its source into slots."""
+"""Feeds a node's records from its source into slots, in one process."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ MOST_COUNTED = 1_000_000
 class RecordCounts:
     """Counts of one process: the records that it read, with their faults, and those that entered no slot.
 
-    `read` has all records up to the end of the last slot closed, whether a slot has them or not. `untimed`
-    have no time that can be read: they have that fault too. `late` lie before the first slot, and `overfull`
-    were more than their slot holds. `learnt`: the records that entered a slot and can be read.
+    `read` has all records up to the end of the last slot closed, whether they are in a slot or not. `untimed`
+    records have no readable time, which is a fault too. `late` records are before the first slot. `overfull`
+    ones were more than their slot can have. `learnt`: the readable records that entered a slot.
     """
 
     read: FaultCounts = field(default_factory=FaultCounts)
@@ -39,7 +39,10 @@ class RecordCounts:
 
 
 class DataLog:
-    """A node's data topic in memory: read lazily from its source, kept from the last journalled position."""
+    """A node's data topic in memory.
+
+    It is read lazily from its source, and kept from the last journalled position.
+    """
 
     def __init__(self, records: Iterator[RawRecord]) -> None:
         self._records = records
@@ -68,7 +71,7 @@ class DataLog:
         return list(islice(self._kept, place, place + count))
 
     def trim(self, offset: int) -> None:
-        """Drop the records below `offset`, those not read yet too."""
+        """Drop the records below `offset`, also those that are not read yet."""
         while self._kept and self._first < offset:
             self._kept.popleft()
             self._first += 1
@@ -77,7 +80,7 @@ class DataLog:
             self._first = offset
 
     def after(self, offset: int) -> int:
-        """Return the number of records from `offset` on. Reads `MOST_COUNTED` + 1 more at most."""
+        """Return the number of records from `offset` on. It reads at most `MOST_COUNTED` + 1 more."""
         return self.end - offset + sum(1 for _ in islice(self._records, MOST_COUNTED + 1))
 
 
@@ -92,7 +95,7 @@ class SlotFeed:
         self._slots = slots()
         self._at: int | None = None
         self._read_to = 0  # the slot of the last record, by time
-        self._unsettled: list[tuple[int, int, bytes]] = []  # by time: slot, offset and value
+        self._unsettled: list[tuple[int, int, bytes]] = []  # by time: (slot, offset, value)
         self._position: DataPosition | None = None  # after the last slot closed
         self._counts = RecordCounts()
 
@@ -107,17 +110,17 @@ class SlotFeed:
         return None if records is None else self.closed(*records)
 
     def closed(self, slot: ClosedSlot[bytes], observations: Observations) -> SlotClosed:
-        """Return what `take` gave as the machine gets it."""
+        """Return a slot from `take` in the machine's form."""
         return slot_closed(slot, observations, self._decoder)
 
     def emptied(self, slot: ClosedSlot[bytes]) -> SlotClosed:
-        """Return a slot that `take` gave without its records."""
+        """Return a slot from `take` without its records."""
         return self.closed(slot._replace(values=(), places=(), times=()), observed((), self._decoder))
 
     def take(self, opened: OpenSlot) -> tuple[ClosedSlot[bytes], Observations] | None:
-        """Close the opened slot, and return its records; None if the source has too few left."""
+        """Close the opened slot, and return its records; None if the source has too few records left."""
         first = self._offset(opened.position)
-        if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
+        if self._at is None or opened.position != self._position:  # nothing was learnt from this slot
             self._slots, self._read_to = self._new_slots(), 0
             self._at = first
             self._unsettled.clear()
@@ -162,9 +165,9 @@ class SlotFeed:
             counts.read.add(None if is_present else self._decoder.fault(value))
 
     def _count_dropped(self, closed: ClosedSlot[bytes]) -> None:
-        """Count the faults of records by time that no slot has, up to this one.
+        """Count the faults of records by time that are in no slot, up to this slot.
 
-        If records tie in an overfull slot, their places decide which of them the slot gets. So the count
+        If records tie in an overfull slot, their places decide which of them the slot has. So the count
         includes the others. Otherwise the count, and with it the exit code, would reveal a place.
         """
         if not self._unsettled:  # with slots by count there are none
@@ -196,5 +199,5 @@ class SlotFeed:
 
 
 def _arrival(offset: int, record: RawRecord) -> Arrival[bytes]:
-    """Return the record at that place; one without a time lies before every slot."""
+    """Return the record at this place. A record without a time is before every slot."""
     return Arrival(0, offset, -inf if record.timestamp is None else record.timestamp, record.value)

@@ -44,7 +44,7 @@ _FEW = 8
 
 
 class NoRecord(MeshFileError):
-    """A file can be read, and holds no record that can be decoded."""
+    """The file is readable, but has no record that can be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     chosen = ordered(lines, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
     if timed and isinstance(decoder, SchemaDecoder):
         records = (RawRecord(line, moved(decoder.timestamp(line), shift)) for line in chosen)
-        # Standard input may have no end, so it is not sorted; `run` refuses it.
+        # Standard input may have no end, so it is not sorted, and `run` refuses it.
         return Source(records if settings.path == "-" else in_order_of_time(records), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
@@ -87,7 +87,8 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
 def give_labels(
     file: Refuser, settings: FileSettings | SparseSettings, path: tuple[str, ...], decoder: Decoder
 ) -> float:
-    """Let a file's decoder give the labels that come later, of a file; return what records wait, in seconds.
+    """Let a file's decoder give the labels that come later, from a file. Return the seconds that records
+    wait.
 
     Raises MeshFileError, which names `path`, if that file cannot be read.
     """
@@ -129,10 +130,10 @@ def held_out(file: AnyFile, counts: FaultCounts | None = None) -> tuple[Rows, Fl
 
 
 def records_to_score(file: AnyFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray] | None:
-    """Return the held-out records as `held_out` does; None where there are none to score decisions on.
+    """Return the held-out records as `held_out` does; None if there are none on which to score decisions.
 
-    With slots by time a file of held-out records may hold none: one record more in a file that `take` splits
-    must not decide whether a run ends.
+    With slots by time a file of held-out records may be empty: one additional record in a file that `take`
+    splits must not decide whether a run ends.
     """
     if file.held_out is None:
         return None
@@ -187,7 +188,7 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
 
 
 def _in_time(readings: Iterable[Reading], slots: TimeSlotsSettings) -> Iterator[RawRecord]:
-    """Yield those that are sent, one in the middle of each slot."""
+    """Yield the readings that are sent, one in the middle of each slot."""
     for k, reading in enumerate(readings):
         if reading.sent:
             yield RawRecord(reading.value, slots.start + (k + 0.5) * slots.period)
@@ -222,9 +223,9 @@ def decoder(file: MeshFile, node: str) -> Decoder:
 
 
 def message_decoder(file: Refuser, settings: TopicSettings, path: tuple[str, ...]) -> SchemaDecoder:
-    """Return the decoder of the messages of a topic that is there already.
+    """Return the decoder of the messages of an existing topic.
 
-    Raises MeshFileError, which names `path`, where what decodes them is not installed.
+    Raises MeshFileError, which names `path`, if the packages that decode them are not installed.
     """
     try:
         messages = Messages(settings)
@@ -271,7 +272,8 @@ _END = object()
 
 
 class OwnDecoder(TotalDecoder[FloatArray]):
-    """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
+    """Decodes with a user's own source. It is total: it returns an observation or None, whatever the source
+    does.
 
     An exception of the source is a fault of the record. Like all faults it is reported to the owner, by the
     exception's type alone.
@@ -309,14 +311,14 @@ class OwnDecoder(TotalDecoder[FloatArray]):
         return self._attempt(value, [])
 
     def _attempt(self, value: bytes, kinds: list[str]) -> tuple[FloatArray, float] | None:
-        """Return what the source decodes; None for no record, with the kind of a failure in `kinds`."""
+        """Return what the source decodes; None for no record. The kind of a failure is added to `kinds`."""
         with UserCode(kinds.append):
             decoded = self._source.decode(value)
             if decoded is None:
                 return None
             raw_features, label = np.asarray(decoded[0]), decoded[1]
             if any(isinstance(number, str | bytes) for number in (*raw_features.flat, label)):
-                # of text numpy and Python would make numbers, by grammars of their own
+                # numpy and Python would read text as numbers, by grammars of their own
                 kinds.append("text where a number must be")
                 return None
             features, label = raw_features.astype(np.float64), float(label)

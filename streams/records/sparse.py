@@ -20,28 +20,29 @@ from streams.records.faults import Fault, sparse_fault
 from streams.records.record import SparseRow, TotalDecoder
 
 _FOREIGN = re.compile(rb"[^-+0-9.eE:\s]")
-"""A character that no line has: what is left of it is what Python reads as numbers, but for 1_0 and inf."""
+"""A character that no line may have. Without such characters Python's numbers are those of the format, except
+for 1_0 and inf."""
 _QUERY = re.compile(rb"\s*(\S+)\s+qid:[0-9]+(?=\s|$)")
 _ABSENT = SparseRow(np.zeros(0, np.int64), np.zeros(0)), 0.0
 
 
 def is_comment(line: bytes) -> bool:
-    """Return whether a line of a file holds nothing but a comment, so no record."""
+    """Return whether a line of a file has only a comment, and so no record."""
     return line.lstrip().startswith(b"#")
 
 
 def record_of(line: bytes) -> bytes:
-    """Return a line without what SVMlight lets stand beside the record: a comment behind #, and `qid:3`."""
+    """Return a line without what SVMlight allows besides the record: a comment behind #, and `qid:3`."""
     record = line.partition(b"#")[0]
     query = _QUERY.match(record)
     return record if query is None else query[1] + record[query.end() :]
 
 
 class LibsvmDecoder(TotalDecoder[SparseRow]):
-    """Decodes the lines of one source. Total: it returns an observation or None for any bytes.
+    """Decodes the lines of one source. It is total: for any bytes it returns an observation or None.
 
-    None for a value that is not finite, an index beyond the dimension or not above the one before it, and a
-    label that is neither positive nor negative.
+    It returns None for a value that is not finite, for an index beyond the dimension or not above the one
+    before it, and for a label that is neither positive nor negative.
     """
 
     def __init__(self, settings: SparseSettings, dimension: int) -> None:
@@ -60,7 +61,7 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
             label = _label(self._label, float(first))
         except (ValueError, OverflowError):
             return None
-        # checked one by one, before any difference: differences of indices out of range may wrap
+        # each index is checked before any difference, as differences of indices out of range may wrap
         if label is None or np.count_nonzero((indices < 0) | (indices >= self.dimension)):
             return None
         if np.count_nonzero(np.diff(indices) <= 0) or not np.isfinite(values).all():
@@ -90,7 +91,7 @@ def rows_of(rows: Sequence[FloatArray | SparseRow], dimension: int) -> Rows:
 
 
 def sparse_observations(decoded: Sequence[tuple[SparseRow, float] | None], dimension: int) -> Observations:
-    """Return the decoded lines as observations, in order; None becomes absent and empty in its place."""
+    """Return the decoded lines as observations, in order. None becomes an observation that is absent."""
     pairs = [_ABSENT if pair is None else pair for pair in decoded]
     labels: FloatArray = np.array([label for _, label in pairs], dtype=np.float64)
     present = np.array([pair is not None for pair in decoded], dtype=np.bool_)
@@ -107,7 +108,8 @@ class NotCsr(ValueError):
 def csr_lines(path: str, settings: CsrSettings, dimension: int) -> Iterator[bytes]:
     """Return the lines of the selected rows, lazily. Raises NotCsr or OSError at once.
 
-    Indices may be in any order. A row with a repeated index, or a value not finite, gives a malformed line.
+    Indices may be in any order. A row with a repeated index, or with a value that is not finite, gives a
+    malformed line.
     """
     arrays = _loaded(path, ("data", "indices", "indptr", "shape", "y"), settings.split)
     _check(arrays, dimension)
@@ -131,7 +133,7 @@ def _loaded(path: str, names: tuple[str, ...], split: int | None) -> Arrays:
 
 
 def _check(arrays: Arrays, dimension: int) -> None:
-    """Raise NotCsr unless the arrays are a matrix with labels, of that many columns."""
+    """Raise NotCsr unless the arrays are a matrix with this many columns, and labels."""
     shape, indptr, indices = arrays["shape"], arrays["indptr"], arrays["indices"]
     integers = all(arrays[name].dtype.kind in "iu" for name in ("shape", "indptr", "indices"))
     numbers = all(arrays[name].dtype.kind in "iuf" for name in ("data", "y"))

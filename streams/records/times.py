@@ -18,7 +18,7 @@ from streams.records.notation import Notation
 
 A_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 Moment = Callable[[object], float | None]
-"""Turns a value into the time in seconds since 1970; None for what is no time."""
+"""Turns a value into the time in seconds since 1970; None if it is no time."""
 
 
 class TimeKeys(Protocol):
@@ -38,7 +38,10 @@ class TimeKeys(Protocol):
 
 
 def moments(notation: Notation, keys: TimeKeys | None = None) -> Moment:
-    """Return the function that turns a value into a time. With a format only texts of it are times."""
+    """Return the function that turns a value into a time.
+
+    With a format only texts in this format are times.
+    """
     zone = None if keys is None or keys.zone is None else ZoneInfo(keys.zone)
     if keys is not None and keys.format is not None:
         return partial(_formatted, _pattern(keys.format), zone)
@@ -62,7 +65,7 @@ def _plain(notation: Notation, second: int, zone: tzinfo | None, value: object) 
 
 
 def _iso(text: str) -> datetime | None:
-    """Return the time that a text spells by ISO 8601, in digits of ASCII, with blanks around it or none."""
+    """Return the time that a text spells by ISO 8601, with ASCII digits. Blanks may surround it."""
     try:
         return datetime.fromisoformat(text.strip(" \t") if text.isascii() else "")
     except ValueError:
@@ -98,11 +101,11 @@ PARTS = {
     "z": r"(?P<z>z|[-+][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?)",
     "%": "%",
 }
-"""What each letter behind a % stands for: `settings.schema.DIRECTIVES`."""
+"""The pattern of each letter behind a % (`settings.schema.DIRECTIVES`)."""
 
 
 def _pattern(form: str) -> re.Pattern[str]:
-    """Return the pattern of texts of a format. Its own characters stand for themselves."""
+    """Return the pattern of texts of a format. Other characters of the format stand for themselves."""
     pieces = re.split("%(.)", form, flags=re.DOTALL)
     texts, letters = pieces[::2], [*pieces[1::2], None]
     pairs = zip(texts, letters, strict=True)
@@ -122,7 +125,7 @@ def _formatted(pattern: re.Pattern[str], zone: tzinfo | None, value: object) -> 
 
 
 def _time(parts: dict[str, str]) -> datetime:
-    """Return the time of the parts of a text. Raises ValueError if there is none."""
+    """Return the time of the parts of a text. Raises ValueError if there is no such time."""
     hour = int(parts.get("H") or 0)
     if "I" in parts:
         half = int(parts["I"])
@@ -142,7 +145,7 @@ def _time(parts: dict[str, str]) -> datetime:
 
 
 def _of_a_century(year: int) -> int:
-    return year + (2000 if year < 69 else 1900)  # as POSIX and Python have it
+    return year + (2000 if year < 69 else 1900)  # as POSIX and Python do
 
 
 def _month(parts: dict[str, str]) -> int:
@@ -153,7 +156,7 @@ def _month(parts: dict[str, str]) -> int:
 
 
 def _offset(text: str) -> tzinfo:
-    """Return the zone at that distance from UTC: Z, +0100 or +01:00. Raises ValueError beyond a day."""
+    """Return the zone with this offset from UTC: Z, +0100 or +01:00. Raises ValueError for a day or more."""
     if text in {"Z", "z"}:
         return UTC
     digits = text[1:].replace(":", "")
