@@ -30,22 +30,42 @@ SPEED_OF = (
 """Rounds a second of each node; 0 of one that is gone."""
 
 
-def of_all(count: str, name: str) -> tuple[Query, ...]:
-    """Return `count` of all nodes of the mesh file: red where it is less; 0 where nothing is counted."""
+NO_SCHEDULER = (
+    f"0 * (max({last('plan_lead_rounds', MESH)}) unless on () max({metric('plan_lead_rounds', MESH)})) "
+    f"and on () count({metric('build_info', MESH)})"
+)
+"""0 where a scheduler was seen, none answers, and nodes do; else nothing."""
+NO_BROKER = f"count({metric('broker_connected', MESH)} == 0)"
+"""How many processes the mesh broker does not answer; nothing where it answers all."""
+
+
+def of_all(count: str, name: str, stopped: str = "") -> tuple[Query, ...]:
+    """Return `count` of all nodes of the mesh file: red where it is less; 0 where nothing is counted.
+
+    `stopped`: an expression that has a value where the mesh stops although all are there: red too.
+    """
     counted = f"({count} or 0 * {MESH_NODES})"
-    return (
-        Query(f"{counted} >= {MESH_NODES}", name, GREEN),
-        Query(f"{counted} < {MESH_NODES}", name, RED),
-        Query(MESH_NODES, "of", GREY),
-    )
+    green, red = f"{counted} >= {MESH_NODES}", f"{counted} < {MESH_NODES}"
+    if stopped:
+        green, red = f"({green}) unless on () ({stopped})", f"({red}) or ({counted} and on () ({stopped}))"
+    return (Query(green, name, GREEN), Query(red, name, RED), Query(MESH_NODES, "of", GREY))
 
 
 LIVE = Panel(
     "Live nodes",
     "Nodes that a scheduler has heard within the silence limit, of those of the mesh file. Without a "
-    "scheduler: nodes that answer.",
+    "scheduler: nodes that answer. Red also where the scheduler or the mesh broker has stopped: then rounds "
+    "stop too.",
     COUNT,
-    of_all(f"max({metric('live_nodes', MESH)}) or count({by_node(metric('round'))})", "live"),
+    (
+        *of_all(
+            f"max({metric('live_nodes', MESH)}) or count({by_node(metric('round'))})",
+            "live",
+            f"{NO_SCHEDULER} or {NO_BROKER}",
+        ),
+        Query(NO_SCHEDULER, "schedulers", RED),
+        Query(NO_BROKER, "without the broker", RED),
+    ),
     "stat",
     width=4,
     height=5,

@@ -1,10 +1,14 @@
 """Alerts: each fires where it must, and only there, by Prometheus's own tests."""
 
+import re
+import subprocess
+
 import pytest
+import yaml
 
 from streams.metrics.catalogue import PREFIX
 from streams.tools.up.services import RULES
-from tests.support.processes.programs import promtool
+from tests.support.processes.programs import need, promtool
 from tests.support.published.alert_series import FAULTS, LAST_SEEN_B, SCHEDULER, WORKING
 from tests.support.published.alerts import ALERTS, HERE, OF_OWNERS, PROMETHEUS, SHARED, fired
 
@@ -41,10 +45,22 @@ def names(found):
 
 def test_when_all_targets_vanish_it_is_told_and_still_after_a_day(tmp_path):
     gone = {name: values.partition("x")[0] + "x9 stale" for name, values in WORKING.items()}
-    assert names(fired(tmp_path, gone)) == ["MetricsGone"]  # and none of them is a target any more
-    down = gone | {'up{job="mirrormesh",instance="a:9100"}': f"1x9 0x{DAY}"}
-    assert names(fired(tmp_path, down)) == ["MetricsGone", "TargetDown"]
-    assert names(fired(tmp_path, down, at="1d", every="5m")) == ["MetricsGone", "TargetDown"]
+    assert names(fired(tmp_path, gone)) == ["MeshGone"]  # and none of them is a target any more
+    down = gone | {'up{job="mirrormesh",instance="a:9100"}': f"1x9 0x{2 * DAY}"}
+    assert names(fired(tmp_path, down)) == ["MeshGone", "TargetDown"]
+    assert names(fired(tmp_path, down, at="25h", every="5m")) == ["MetricsGone", "TargetDown"]
+
+
+def test_a_mesh_that_slows_after_a_backlog_or_at_its_start_calls_nobody(tmp_path):
+    """For ten minutes of the hour it catches up, twenty times as fast; and it begins with no rate at all."""
+    rounds = {
+        name: "0x3 0+60x150 9000+1200x39 55800+60x39"
+        if "rounds_total" in name or "mirrormesh_round{" in name
+        else values.replace("x39", "x239").replace("x19", "x119")
+        for name, values in WORKING.items()
+    }
+    assert "MeshSlow" not in names(fired(tmp_path, rounds, at="57m"))
+    assert "MeshSlow" not in names(fired(tmp_path, rounds, at="5m"))
 
 
 def test_a_node_that_is_dead_is_named_a_day_later_too(tmp_path):
@@ -74,3 +90,36 @@ def test_a_prometheus_without_private_series_has_every_shared_alert(tmp_path):
 def test_prometheus_takes_the_configuration():
     said, content = promtool("check", "config", "prometheus.yaml", folder=PROMETHEUS)
     assert content, said
+
+
+INHIBITION = yaml.safe_load((PROMETHEUS / "alertmanager.yaml").read_text())["inhibit_rules"]
+
+
+def test_alertmanager_takes_the_configuration():
+    need("amtool")
+    checked = subprocess.run(
+        ["amtool", "check-config", "alertmanager.yaml"],
+        cwd=PROMETHEUS,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def matched(matchers):
+    """Return the alerts whose names a rule's matchers match."""
+    ((name, pattern),) = [re.fullmatch(r'(\w+) =~? "?([\w|]+)"?', matcher).groups() for matcher in matchers]
+    assert name == "alertname"
+    return [ALERTS[alert] for alert in pattern.split("|")]
+
+
+@pytest.mark.parametrize("rule", INHIBITION, ids=str)
+def test_no_message_of_a_consequence_names_alerts_that_are_there_and_share_its_labels(rule):
+    """A label that is in neither alert is equal in both, so a wrong one would silence every mesh."""
+    causes, consequences = matched(rule["source_matchers"]), matched(rule["target_matchers"])
+    for alert in (*causes, *consequences):
+        fault = FAULTS[alert["alert"]][0]
+        assert set(rule.get("equal", ())) <= fault[1].keys()
+    assert all(alert["labels"]["severity"] == "page" for alert in causes)

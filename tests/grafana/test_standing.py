@@ -107,6 +107,8 @@ def told(said):
 WELL = living() | scheduling("6x39")
 ONE_STOPPED = living(until=10) | scheduling("6x10 5x29", "f")
 NO_SCHEDULER = living() | stale(scheduling("6x39"), 20)
+NO_BROKER = WELL | by_node("broker_connected", "1x30 0x9")
+ONE_WITHOUT_BROKER = WELL | by_node("broker_connected", lambda node: "1x30 0x9" if node == "c" else "1x39")
 OVER = stale(living(), 20) | stale(scheduling("6x39"), 18)
 
 
@@ -115,7 +117,12 @@ def test_one_node_that_is_stopped_is_missing_in_red(says, module):
     of = {("of", GREY): [6]}
     assert says(WELL, module, "Live nodes") == {("live", GREEN): [6]} | of
     assert says(ONE_STOPPED, module, "Live nodes") == {("live", RED): [5]} | of
-    assert says(NO_SCHEDULER, module, "Live nodes") == {("live", GREEN): [6]} | of
+    no_scheduler = {("live", RED): [6], ("schedulers", RED): [0]}
+    assert says(NO_SCHEDULER, module, "Live nodes") == no_scheduler | of
+    without = ("without the broker", RED)
+    assert says(NO_BROKER, module, "Live nodes") == {("live", RED): [6], without: [6]} | of
+    assert says(ONE_WITHOUT_BROKER, module, "Live nodes") == {("live", RED): [6], without: [1]} | of
+    assert says(living(), module, "Live nodes") == {}  # a party's own view
     assert says(OVER, module, "Live nodes") == {("live", RED): [0]} | of
 
 

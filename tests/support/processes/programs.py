@@ -9,6 +9,7 @@ from typing import Never
 import pytest
 
 PACKAGES = {
+    "amtool": "prometheus-alertmanager",
     "basename": "coreutils",
     "dirname": "coreutils",
     "install": "coreutils",

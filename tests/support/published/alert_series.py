@@ -42,6 +42,7 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'{COMMITS},le="+Inf"}}': "0+60x39",
     f"mirrormesh_data_lag_records{{{NODE}}}": "5x39",
     f"mirrormesh_records_total{{{NODE}}}": "0+600x39",
+    f"mirrormesh_empty_slots_total{{{NODE}}}": "0+1x39",
     f"mirrormesh_malformed_records_total{{{NODE}}}": "0+5x39",
     f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+5x39",
     f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x39",
@@ -65,11 +66,37 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             "No node of mesh m steps.",
         )
     ],
+    "MeshSlow": [  # one quiet source holds up all
+        (
+            {
+                name: "0+60x19 1140+1x19"
+                for name in WORKING
+                if "rounds_total" in name or "mirrormesh_round{" in name
+            },
+            MESH_M,
+            "Mesh m steps 0.067 rounds a second, less than a quarter of what it did in the last hour.",
+        )
+    ],
+    "MeshGone": [  # and another mesh is well
+        (
+            {name: "1x9 stale" for name in WORKING if "build_info" in name}
+            | {'mirrormesh_build_info{mesh="n",node="a",version="1"}': "1x39"},
+            MESH_M,
+            "No process of mesh m answers Prometheus: its run is over, or all is down.",
+        )
+    ],
     "MetricsGone": [
         (
-            {name: "1x9 stale" for name in WORKING if "build_info" in name},
+            {name: "_x39" for name in WORKING if "build_info" in name},
             {},
-            "No process of any mesh answers Prometheus: the runs are over, or everything is down.",
+            "Prometheus has not seen a process of any mesh for a day.",
+        )
+    ],
+    "SchedulerGone": [
+        (
+            {name: "32x9 stale" for name in WORKING if "plan_lead" in name},
+            MESH_M,
+            "No scheduler of mesh m answers Prometheus: rounds end with the last plan.",
         )
     ],
     "TargetDown": [
@@ -203,13 +230,21 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
     "BrokerGone": [
         (
             {f"mirrormesh_broker_connected{{{NODE}}}": "0x39"},
-            NODE_A,
-            "Node a cannot reach the mesh broker.",
+            MESH_M,
+            "1 process of mesh m cannot reach the mesh broker.",
         ),
         (  # what a scheduler has not heard then is nobody's silence
             {f"mirrormesh_broker_connected{{{SCHEDULER}}}": "0x39", LAST_SEEN_B: "0+15x15 240x23"},
-            MESH_M | {"instance": "s"},
-            "A scheduler cannot reach the mesh broker.",
+            MESH_M,
+            "1 process of mesh m cannot reach the mesh broker.",
+        ),
+        (  # one page for all
+            {
+                f"mirrormesh_broker_connected{{{NODE}}}": "0x39",
+                f"mirrormesh_broker_connected{{{SCHEDULER}}}": "0x39",
+            },
+            MESH_M,
+            "2 processes of mesh m cannot reach the mesh broker.",
         ),
     ],
     "OwnerLeftOut": [
@@ -246,6 +281,17 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             | {name: "0x39" for name in WORKING if "malformed" in name or "late" in name},
             NODE_A,
             "Node a takes no records, and 5 wait.",
+        )
+    ],
+    "DataQuiet": [
+        (
+            {
+                f"mirrormesh_records_total{{{NODE}}}": "0+600x19 11400x19",
+                f"mirrormesh_data_lag_records{{{NODE}}}": "0x39",
+            }
+            | {name: "0x39" for name in WORKING if "malformed" in name or "late" in name},
+            NODE_A,
+            "Node a learns nothing: its slots close empty, and no record waits.",
         )
     ],
     "DataBroken": [
