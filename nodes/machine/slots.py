@@ -2,7 +2,8 @@
 
 `CountSlots` take the next h records by offset from one partition, and `nodes.machine.partition_slots` from
 several. `TimeSlots` are slots by time. The shell adds records as they arrive, and asks `ready`. A slot by
-count that is taken before it is ready (`slot_timeout`) is empty, and its records wait for the next.
+count that is taken before it is ready (`slot_timeout`) is empty, and its records wait for the next. Where a
+stream has an end, its last slot by count holds the records that are left.
 """
 
 import math
@@ -83,10 +84,15 @@ class CountSlots(Generic[T]):
         self._round = 0
         self._waiting: deque[Arrival[T]] = deque()
         self._next: DataPosition = ()
+        self._ended = False
 
     def open(self, round: int) -> None:
         """Open the slot of that round."""
         self._round = round
+
+    def end(self) -> None:
+        """Note that no record is to come: the last slot has the records that are left, if there are any."""
+        self._ended = True
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
         """Add the next record. Raises ValueError unless it is of partition 0, the only one read."""
@@ -108,8 +114,8 @@ class CountSlots(Generic[T]):
         return False
 
     def ready(self, now: float) -> bool:  # noqa: ARG002 # the same interface as slots by time
-        """Return whether `size` records are there."""
-        return len(self._waiting) >= self.size
+        """Return whether `size` records are there, or the last ones of a stream that has ended."""
+        return len(self._waiting) >= (1 if self._ended else self.size)
 
     @property
     def over_at(self) -> float:
@@ -122,11 +128,11 @@ class CountSlots(Generic[T]):
         return len(self._waiting)
 
     def take(self) -> ClosedSlot[T]:
-        """Close the slot: full, or empty if fewer than `size` records are there (they wait)."""
-        if len(self._waiting) < self.size:
+        """Close the slot: empty, and its records wait, if it is not `ready`."""
+        if not self.ready(math.inf):
             position = ((0, self._waiting[0].offset),) if self._waiting else self._next
             return ClosedSlot(self._round, (), position)
-        arrivals = [self._waiting.popleft() for _ in range(self.size)]
+        arrivals = [self._waiting.popleft() for _ in range(min(self.size, len(self._waiting)))]
         self._next = ((0, arrivals[-1].offset + 1),)
         values = tuple([arrival.value for arrival in arrivals])
         return ClosedSlot(self._round, values, self._next, places=places(arrivals), times=times(arrivals))

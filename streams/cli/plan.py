@@ -10,6 +10,8 @@ from rich.console import Console
 from streams.cli.command_line import MeshArgument, RoundsOption
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
+from streams.records.slot_feed import MOST_COUNTED
+from streams.records.sources import record_count
 from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.text import counted, protection
@@ -50,10 +52,28 @@ def plan_nodes(file: MeshFile, rounds: int | None, *, estimated: bool) -> None:
         console,
         [
             *facts(file, rounds, time.time()),
+            *left_over(file, rounds),
             *(("warning", line) for line in file.resolved.cautions),
             *(() if expected is None else in_words(file, expected, rounds)),
         ],
     )
+
+
+def left_over(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
+    """Yield the number of records of each file here that fill no slot on a broker, with slots by count.
+
+    Nothing is said of files of more than `MOST_COUNTED` records, nor where the rounds end before.
+    """
+    slots, planned = file.mesh.slots, rounds or file.mesh.rounds
+    if slots.by != "count":
+        return
+    for name in file.nodes:
+        count = record_count(file, name, MOST_COUNTED + 1)
+        if count is None or count > MOST_COUNTED or count % slots.size == 0:
+            continue
+        if planned is None or planned > count // slots.size:
+            text = f"the last {count % slots.size:,} of {counted(count, 'record')} fill no slot on a broker"
+            yield "left over", f"{name}: {text}; `run` learns from them in a short slot"
 
 
 def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fact]:

@@ -25,27 +25,23 @@ from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.report import progress_bar, say, say_labels, say_promises, say_summary
-from streams.terminal.text import counted, listed
+from streams.terminal.text import listed
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 
 # Words the reason why a run in one process ended.
 
 
 def starved(local: LocalRun) -> list[str]:
-    """Return the nodes whose records did not fill another slot, which ended the run."""
+    """Return the nodes that had no records left for another slot, which ended the run."""
     return [name for name, node in local.mesh.nodes.items() if node.starved]
 
 
-def too_short(local: LocalRun, file: MeshFile) -> list[str]:
-    """Return a line for each source that holds fewer records than a slot; for a new run without any round."""
+def without_records(local: LocalRun, file: MeshFile) -> list[str]:
+    """Return a line for each source that holds no record; for a new run without any round."""
     lines: list[str] = []
-    least = file.mesh.slots.size
     for name in starved(local):
         if not local.recorder.nodes[name].rounds:
-            allowed = (
-                f"has {counted(local.unread(name), 'record')}: must have at least {least:,}, to fill one slot"
-            )
-            lines += file.refuse(("nodes", name, "source"), allowed).lines
+            lines += file.refuse(("nodes", name, "source"), "has no record: must have at least one").lines
     return lines
 
 
@@ -54,12 +50,12 @@ def why_nothing(local: LocalRun) -> str:
     if local.mesh.done:
         return "No round was run: the run had ended before."
     if starved(local):
-        return f"No round was run: of {', '.join(starved(local))} fewer records are left than one slot holds."
+        return f"No round was run: of {', '.join(starved(local))} no records are left."
     return "No round was run: the nodes could not continue from their journals."
 
 
 def what_ended(local: LocalRun, file: MeshFile) -> str:
-    """Return which nodes have no full slot left, and how many records the others have not learnt from.
+    """Return which nodes have no records left, and how many records the others have not learnt from.
 
     Only files are counted. A pipe, standard input, a generator or a user-defined source may never end.
     """
@@ -77,7 +73,7 @@ def what_ended(local: LocalRun, file: MeshFile) -> str:
         unread.append(f"{name} {prefix}{min(number, MOST_COUNTED):,}")
     has = "has" if len(starved(local)) == 1 else "have"
     rest = f"; unread: {listed(unread)}" if unread else ""
-    return f"{listed(starved(local))} {has} no full slot left{rest}."
+    return f"{listed(starved(local))} {has} no records left{rest}."
 
 
 OutputOption = Annotated[
@@ -177,7 +173,7 @@ def run_nodes(
         result_files = write_results(output, local.recorder, summary)
         result_files += write_model(output / MODEL, mesh_model(file, summary))
     if fresh and not (summary.rounds or interrupted) and starved(local):
-        raise MeshFileError(too_short(local, file))
+        raise MeshFileError(without_records(local, file))
     report(console, local, file, summary, result_files)
     for line in afterwards(file):
         say(console, f"Warning: {line}", "bold yellow")

@@ -272,7 +272,7 @@ class MemorySlots:
     """Closes a process's slots from records in memory, each `seconds` of virtual time after it was opened.
 
     `closed` is called with a slot in the node's turn. `labels`: where they come later a slot closes once its
-    records are due. `starved`: too few records are left for a slot.
+    records are due. `starved`: no records are left for a slot.
     """
 
     def __init__(

@@ -44,6 +44,9 @@ class DataLog:
     It is read lazily from its source, and kept from the last journalled position.
     """
 
+    has_end = True
+    """Whether no more records come after the last one, so that it ends the last slot by count."""
+
     def __init__(self, records: Iterator[RawRecord]) -> None:
         self._records = records
         self._kept: deque[RawRecord] = deque()
@@ -87,7 +90,9 @@ class DataLog:
 class SlotFeed:
     """Closes the slots of one node process, without a clock.
 
-    For slots by time the records are in order of time, those without one first; empty slots close too.
+    For slots by time the records are in order of time, those without one first; empty slots close too. The
+    last slot by count is short if the slots' size does not divide the records. How many there are is public
+    with slots by count, and whatever they hold, each lies in the slot that its place gives it.
     """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
@@ -105,7 +110,7 @@ class SlotFeed:
         return Private(self._counts)
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
-        """Close the opened slot and return it; None if the source has too few records left."""
+        """Close the opened slot and return it; None if the source has no records left for it."""
         records = self.take(opened)
         return None if records is None else self.closed(*records)
 
@@ -118,7 +123,7 @@ class SlotFeed:
         return self.closed(slot._replace(values=(), places=(), times=()), observed((), self._decoder))
 
     def take(self, opened: OpenSlot) -> tuple[ClosedSlot[bytes], Observations] | None:
-        """Close the opened slot, and return its records; None if the source has too few records left."""
+        """Close the opened slot, and return its records; None if the source has no records left for it."""
         first = self._offset(opened.position)
         if self._at is None or opened.position != self._position:  # nothing was learnt from this slot
             self._slots, self._read_to = self._new_slots(), 0
@@ -130,6 +135,8 @@ class SlotFeed:
             records = self._log.read_on(self._at, self._slots.missing)
             self._slots.extend([_arrival(self._at + k, record) for k, record in enumerate(records)])
             self._at += len(records)
+            if self._slots.missing and self._log.has_end:
+                self._slots.end()
         while not self._complete(opened.round):
             record = self._log.read(self._at)
             if record is None:

@@ -103,6 +103,21 @@ def give_labels(
     return labels.after
 
 
+def record_count(file: MeshFile, node: str, most: int) -> int | None:
+    """Return the number of records, up to `most`, of a node's file; None without a file that can be read."""
+    settings = file.own(node).source if node in file.nodes else None
+    if not isinstance(settings, FileSettings | LibsvmSettings | CsrSettings):
+        return None
+    if not Path(settings.path or "-").is_file():
+        return None
+    try:
+        lines, _ = opened_records(file, settings, ("nodes", node, "source"))
+        chosen = ordered(lines, 0, shuffle=False, take=settings.take, by_time=by_time(file.mesh))
+        return sum(1 for _ in islice(chosen, most))
+    except MeshFileError:
+        return None
+
+
 def check_source(file: MeshFile, node: str) -> None:
     """Raise MeshFileError if a file of lines cannot be read or, with slots by count, holds no record.
 

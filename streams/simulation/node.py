@@ -47,6 +47,8 @@ from topology.scheduler import heartbeat_period
 class DataTopic(DataLog):
     """The records of one node. The topic ends behind the last record that was read."""
 
+    has_end = False
+
     def __init__(self, records: Sequence[RawRecord]) -> None:
         super().__init__(iter(()))
         self._all, self._end = records, 0

@@ -407,14 +407,16 @@ def test_a_feeder_whose_topic_holds_other_records_is_named_and_up_ends_with_an_e
     assert guest.processes[-1].returncode in {1, 3}
 
 
-def test_files_that_end_before_the_rounds_end_the_run_as_in_one_process(guest):
+def test_files_that_end_before_the_rounds_end_the_run(guest):
     schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "y"}}
-    guest.tree["mesh"] |= {"rounds": 10_000, "loss": "squared"}
+    slots = guest.tree["mesh"]["slots"] | {"size": 5}
+    guest.tree["mesh"] |= {"rounds": 10_000, "loss": "squared", "slots": slots}
     (guest.folder / "a.jsonl").write_text('{"u": 1, "v": 0, "y": 1}\n' * 12)
     source = {"kind": "json-lines", "path": "a.jsonl", "schema": schema}
     guest.tree["nodes"] = {name: {"source": source} for name in guest.names}
     guest.path = written(guest.folder, guest.tree)
     guest.up("--plain")
     assert guest.ends() == 0, guest.said
-    assert "no node here has a full slot left after round 12" in guest.said
-    assert guest.stepped() == 12
+    assert "no node here has a full slot left after round 2" in guest.said
+    assert f"records that fill no slot, as a topic has no end: {guest.names[0]} 2" in guest.said
+    assert guest.stepped() == 2

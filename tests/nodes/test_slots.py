@@ -36,6 +36,23 @@ def test_a_slot_by_count_that_is_not_full_in_time_is_empty_and_its_records_wait(
     assert slots.take().values == ("r7", "r8")
 
 
+def test_the_last_slot_of_a_stream_that_ends_has_the_records_that_are_left():
+    slots = CountSlots(3)
+    for offset in range(5):
+        slots.add(Arrival(0, offset, 0.0, f"r{offset}"))
+    slots.end()
+    taken = []
+    for round in (1, 2, 3):
+        slots.open(round)
+        is_ready, slot = slots.ready(0.0), slots.take()
+        taken.append((is_ready, slot.values, slot.position))
+    assert taken == [
+        (True, ("r0", "r1", "r2"), ((0, 3),)),
+        (True, ("r3", "r4"), ((0, 5),)),
+        (False, (), ((0, 5),)),
+    ]
+
+
 def test_an_empty_slot_keeps_the_position_of_the_one_before():
     slots = CountSlots(1)
     slots.add(arrivals([3])[0])

@@ -154,6 +154,14 @@ class UpMesh:
         """
         return [name for name in self._progress if not self._has_left(name)] or list(self._progress)
 
+    @property
+    def left_over(self) -> dict[str, int]:
+        """The records of nodes here that fill no slot, by node: of those to which all is fed."""
+        slots = self._file.mesh.slots
+        fed = [name for name in self._nodes if name in self._feeders and self._feeders[name].done]
+        counts = {name: self._left_over(name, self._progress[name]) for name in fed if slots.by == "count"}
+        return {name: int(count) for name, count in counts.items() if 0 < count < slots.size}
+
     def _left_over(self, name: str, reached: Progress) -> float:
         """Return the number of records of its topic that a node has not learnt from; infinite while it is
         unknown.
@@ -319,6 +327,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
         fact("ending", over if ended else "as asked")
+        _say_left_over(mesh, fact)
         mesh.end()  # the nodes write their last dead letters when they end
         # a broker of this `up` ends with it
         spends, unread = written(file, file.nodes), unread_records(file, file.nodes)
@@ -332,6 +341,12 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     # Of a record that a feeder has reported, the node knows only that it cannot be read.
     mostly = say_malformed(console, {name: unread[name] for name in unread if name not in mesh.malformed})
     return UpEnd(mostly or mesh.mostly_malformed, tuple(mesh.failures))
+
+
+def _say_left_over(mesh: UpMesh, fact: Callable[[str, str], None]) -> None:
+    if left_over := mesh.left_over:
+        counts = listed([f"{name} {count:,}" for name, count in left_over.items()])
+        fact("left over", f"records that fill no slot, as a topic has no end: {counts}")
 
 
 def _check_times(file: MeshFile, options: Options) -> None:

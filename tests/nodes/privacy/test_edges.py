@@ -108,6 +108,13 @@ def test_it_takes_nothing_from_the_others_in_its_slot(name, place):
         assert privatised(mechanism, some) == (*privatised(mechanism, zero)[:2], 1)
 
 
+@pytest.mark.parametrize("name", [*ON_GRADIENTS, "laplace, growing"])
+def test_a_short_slot_has_the_noise_and_the_divisor_of_a_full_one(name):
+    """So its sensitivity is that of any slot: it is one whose last gradients are zero."""
+    mechanism, rows = made(name, NOISE, batch_size=5), [[0.3, -0.1], [0.2, 0.1]]
+    assert privatised(mechanism, rows) == privatised(mechanism, [*rows, *[[0.0, 0.0]] * 3])
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "text"), CASES, ids=[f"{name}-{changes}" for name, changes, _ in CASES]
 )

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.meshes.files import changed, written
+
 MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
 
 
@@ -41,6 +43,29 @@ def test_a_plan_says_what_would_happen(call):
         "The same holds for north-east, north-west, west, south-west, south-east."
     )
     assert "WARNING" not in found
+
+
+@pytest.mark.parametrize(
+    ("size", "rounds", "text"),
+    [
+        (3, None, "a: the last 1 of 7 records fill no slot on a broker; `run` learns from them in a"),
+        (9, 4, "a: the last 7 of 7 records fill no slot on a broker"),
+        (3, 2, None),  # the rounds end before
+        (7, None, None),
+    ],
+)
+def test_records_that_fill_no_slot_are_counted(call, tmp_path, size, rounds, text):
+    slots = {"by": "count", "size": size}
+    tree = changed(loss="squared", slots=slots, rounds=rounds or "none")
+    schema = {"features": {"x": "number", "z": "number"}, "label": {"column": "y"}}
+    for name in tree["nodes"]:
+        source = {"kind": "csv", "path": f"{name}.csv", "schema": schema}
+        tree["nodes"][name] = {"source": source}
+    (tmp_path / "a.csv").write_text("x,z,y\n" + "1,2,3\n" * 7)
+    (tmp_path / "b.csv").write_text("x,z,y\n" + "1,2,3\n" * 9 * 7)  # no file of c is here
+    left_over = facts(call("plan", written(tmp_path, tree))).get("left over")
+    assert (left_over is None) is (text is None)
+    assert text is None or left_over.startswith(text)
 
 
 def test_outboxes_cost_rights_by_edge_and_no_more(call, mesh):

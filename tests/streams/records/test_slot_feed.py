@@ -9,6 +9,7 @@ from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import CsvFields, SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
+from streams.simulation.node import DataTopic
 
 
 class Digits:
@@ -57,6 +58,45 @@ def test_who_reads_from_the_end_reads_nothing_that_was_read():
     log = records()
     read(feed(log), 1, ())
     assert read(feed(log), 2, None) == ([2.0, 3.0], ((0, 4),))
+
+
+def test_the_last_slot_by_count_has_the_records_that_are_left():
+    slots, position, sizes = feed(records(7), lambda: CountSlots(3)), (), []
+    for round in range(1, 4):
+        values, position = read(slots, round, position)
+        sizes.append(values)
+    assert sizes == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [6.0]]
+    assert slots.close(OpenSlot(4, position)) is None
+
+
+def test_a_short_slot_that_nothing_was_learnt_from_is_read_again():
+    slots = feed(records(4), lambda: CountSlots(3))
+    _, position = read(slots, 1, ())
+    assert read(slots, 2, position) == read(slots, 3, position) == ([3.0], ((0, 4),))
+
+
+def test_no_record_decides_where_another_lies_in_a_short_slot():
+    """A record that cannot be read keeps its place there too."""
+
+    def places(changed):
+        lines = [RawRecord(b"1,2,3,4") for _ in range(5)]
+        if changed is not None:
+            lines[changed] = RawRecord(b"?")
+        slots, position, closed = SlotFeed(DataLog(iter(lines)), lambda: CountSlots(3), TRACKED), (), []
+        for round in (1, 2):
+            slot = slots.close(OpenSlot(round, position))
+            position = slot.position
+            closed.append((opened(slot.places), opened(slot.observations).present.size))
+        return closed, position
+
+    assert all(places(changed) == places(None) for changed in range(5))
+
+
+def test_a_topic_has_no_end_so_no_slot_of_it_is_short():
+    topic = DataTopic(tuple(RawRecord(b"%d" % k) for k in range(4)))
+    slots = feed(topic, lambda: CountSlots(3))
+    _, position = read(slots, 1, ())
+    assert slots.close(OpenSlot(2, position)) is None
 
 
 def test_slots_by_time_close_empty_after_the_last_record():

@@ -203,6 +203,16 @@ def test_a_run_of_files_is_over_when_no_node_here_has_a_full_slot_left(mesh, rea
     assert not mesh.starved
 
 
+def test_records_that_fill_no_slot_are_counted_once_all_is_fed(mesh, reached):
+    of_count(mesh)
+    reached(a=(6, 18), b=(6, 19), c=(2, 6))
+    assert mesh.left_over == {}
+    mesh._feeders["a"].done = mesh._feeders["c"].done = True
+    assert mesh.left_over == {"a": 2}  # c has slots left
+    mesh._file.mesh.slots.__dict__["by"] = "time"
+    assert mesh.left_over == {}
+
+
 def test_where_nobody_is_given_up_the_first_node_without_a_full_slot_ends_the_run(mesh, reached):
     of_count(mesh, round_timeout=None)
     mesh._file.mesh.slots.__dict__["timeout"] = None
