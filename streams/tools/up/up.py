@@ -343,7 +343,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     return UpEnd(mostly or mesh.mostly_malformed, tuple(mesh.failures))
 
 
-def _say_left_over(mesh: UpMesh, fact: Callable[[str, str], None]) -> None:
+def _say_left_over(mesh: UpMesh, fact: Fact) -> None:
     if left_over := mesh.left_over:
         counts = listed([f"{name} {count:,}" for name, count in left_over.items()])
         fact("left over", f"records that fill no slot, as a topic has no end: {counts}")
