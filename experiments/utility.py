@@ -22,7 +22,7 @@ from streams.tools.tuning.pilot import MovingTargets, Resampled
 from streams.tools.tuning.trials import Setting
 
 ROUNDS, RUNS, INCOME_RUNS = (500, 5_000), 50, 10
-PILOT_RUNS = 4
+PILOT_RUNS = 8
 DELTA = {"delta": 1e-6}
 MECHANISMS: dict[str, dict[str, Any]] = {
     "none": {"mechanism": "none", "norm": "l2"},
@@ -57,7 +57,7 @@ def income(seed: int, *, privacy: Mapping[str, Any], runs: int, records: int) ->
     sizes = privacy.get("on") != "parameters"
     begun = mesh(dict(privacy) | {"gradient_bound": THETA, "noise": "simulated"}, 64 if sizes else 1)
     pilot = adult().pilot
-    sought = found(begun, Resampled(*pilot), Sought(records, 2, sizes, pilot))
+    sought = found(begun, Resampled(*pilot), Sought(records, PILOT_RUNS, sizes, pilot))
     bound, step, size = sought["setting"].tolist()
     chosen = Setting(bound, step, int(size))
     return sought | one_pass(begun, chosen, runs, records, seed)

@@ -8,14 +8,14 @@ from experiments.harness.study import Measured
 from nodes.values import FloatArray
 from streams.mesh.settings.mesh import MeshSettings
 from streams.tools.tuning.pilot import Pilot
-from streams.tools.tuning.trials import Setting, Trials, best, walk
+from streams.tools.tuning.trials import Setting, Trials, best, even_sizes, walk
 
 PILOT_SEED = 1_000_003
 """Of pilots and of their noise; runs that are reported have small seeds."""
 
 
 class Sought(NamedTuple):
-    """How long the pilot's runs are, how many, and whether slot sizes are tried."""
+    """How long the pilot's runs are, how many, and whether slot sizes are tried, which fit the records."""
 
     records: int
     runs: int
@@ -26,7 +26,8 @@ class Sought(NamedTuple):
 def found(mesh: MeshSettings, pilot: Pilot, sought: Sought) -> Measured:
     """Return the proposal as an array, for `Study.repeated`: walks from what the mesh says."""
     trials = Trials(mesh, pilot, sought.records, sought.runs, PILOT_SEED, sought.labelled)
-    tried = walk(Setting.of(mesh), trials.loss, sizes=sought.sizes, report=lambda _: None)
+    sizes = even_sizes(sought.records) if sought.sizes else None
+    tried = walk(Setting.of(mesh), trials.measure, sizes=sizes, report=lambda _: None)
     chosen = best(tried)
     return {"setting": np.array([chosen.gradient_bound, chosen.step, chosen.size])}
 

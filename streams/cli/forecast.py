@@ -297,6 +297,11 @@ def mesh_facts(found: Fewer, nodes: int) -> Iterator[tuple[str, str]]:
     if found.alone is not None:
         one_node = _number(found.alone, found.alone.open)
         yield "", f"{one_node} by one node alone, without privacy: what it must beat"
+    if (pilot_alone := found.all.alone) is not None:
+        yield (
+            "",
+            f"{_number(found.all, pilot_alone)} by the pilot alone: a plain model of its labelled records",
+        )
     rounds = counted(found.all.rounds, "round")
     yield "", f"from {RUNS} runs each on public or made-up records, {rounds}; no promise"
 

@@ -83,6 +83,14 @@ def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fa
     low, high = f"{found.low:{digits}}", f"{found.high:{digits}}"
     span = low if low == high else f"{low} to {high}"
     yield "estimate", f"{found.measure} {span} ({RUNS} runs), {found.open:{digits}} without privacy"
+    if found.alone is not None:
+        pilot = "a plain model of the made-up records, which nobody has"
+        yield "", f"{found.measure} {found.alone:{digits}} by the pilot alone: {pilot}"
+    if found.is_a_guess:
+        yield (
+            "",
+            "no better than guessing in a run at least: use more records, larger slots, a larger epsilon",
+        )
     if found.noise is not None:
         signal = "a slot's signal, the mean of the made-up records' clipped gradients at the start"
         yield "", f"noise is {found.noise:.3g} times as long as {signal}"

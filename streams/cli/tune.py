@@ -1,6 +1,8 @@
 """`mirrormesh tune`: proposes a clip, a step, a slot size and a mechanism from a public pilot."""
 
 import math
+from collections.abc import Callable
+from statistics import fmean
 from textwrap import indent
 from typing import Annotated
 
@@ -14,8 +16,17 @@ from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.report import progress_bar, say, table
-from streams.terminal.text import counted, left_out
-from streams.tools.tuning.pilot import from_file, labelled, made_up_like
+from streams.terminal.text import counted, left_out, protection
+from streams.tools.tuning.pilot import (
+    AloneScore,
+    Pilot,
+    Resampled,
+    cross_validated,
+    from_file,
+    labelled,
+    labels_of,
+    made_up_like,
+)
 from streams.tools.tuning.trials import (
     MOST,
     PURE,
@@ -26,8 +37,11 @@ from streams.tools.tuning.trials import (
     Setting,
     Trials,
     block,
+    even_sizes,
     search,
+    settled,
     tilted,
+    with_mechanism,
 )
 
 PUBLIC = (
@@ -35,6 +49,11 @@ PUBLIC = (
     "that the mesh is to protect, nor on ones like them that somebody wants kept secret."
 )
 SHOWN = 12
+LEAST_RUNS = 8
+"""The least number of runs by which settings are compared."""
+PILOT_ALONE = "the pilot alone"
+NOTHING = 1
+"""The exit code if nothing is better than guessing."""
 
 
 def tune(
@@ -48,7 +67,9 @@ def tune(
             "--records", min=1, metavar="N", help="Records per node to learn from, in place of the file's."
         ),
     ] = None,
-    slot_size: Annotated[bool, typer.Option("--slot-size", help="Try other slot sizes too.")] = False,
+    slot_size: Annotated[
+        bool, typer.Option("--slot-size", help="Try other slot sizes too, which fit the records.")
+    ] = False,
     by_auc: Annotated[
         bool, typer.Option("--auc", help="Optimise the last decisions' AUC on the pilot, not the mean loss.")
     ] = False,
@@ -61,7 +82,9 @@ def tune(
             "--delta", metavar="D", help="Try the Gaussian mechanisms at that delta, if the file has none."
         ),
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each trial.")] = 4,
+    runs: Annotated[
+        int, typer.Option("--runs", min=LEAST_RUNS, metavar="N", help="Runs of each trial.")
+    ] = LEAST_RUNS,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
@@ -76,8 +99,14 @@ def tune(
     sampled with replacement to as many records as the mesh is to learn from. Settings are tried on this
     sample under the mesh file's mechanism with simulated noise. The search starts from the mesh file's
     setting. It changes settings by factors of four, then of two, until no neighbouring setting has a lower
-    mean loss (or, with --auc, a better ranking). With --mechanisms the search continues from its result under
+    mean loss (or, with --auc, a better ranking). A setting counts as better only if it is so by more than two
+    standard errors of the runs' differences. With --mechanisms the search continues from its result under
     each other mechanism. A mechanism with a delta promises less at the same epsilon.
+
+    The choice is confirmed in 16 runs of their own. If it is not better there, the mesh file's own setting is
+    proposed. If that is not better than guessing, by two standard errors, one sentence says so, nothing is
+    proposed, and the exit code is 1. A labelled pilot from a file has a row of its own: what a plain model of
+    the pilot reaches alone. If that is as good, a mesh brings nothing to those who have the pilot.
 
     Prints the settings tried, and the whole blocks for the mesh file. Nothing is tuned on the nodes' own
     records. A pilot is refused if more than half of its distinct records are among the nodes' local records,
@@ -103,34 +132,66 @@ def tune(
     source = made_up_like(file, seed, "--synthetic") if pilot is None else from_file(file, pilot)
     settings = file.mesh
     total = records or (settings.rounds or 1000) * settings.slots.size
-    if total < settings.slots.size:
-        raise UsageError(
-            f"--records is {total}: must be at least {settings.slots.size}, a slot's size in {file.path}"
-        )
     if delta is not None and not LEAST_DELTA <= delta < 1:
         raise UsageError(f"--delta is {delta:g}: must be a number from {LEAST_DELTA:g} to below 1")
     names = compared(settings, delta) if mechanisms else (settings.privacy.mechanism,)
     rows = labelled(file, source) if by_auc else None
     say(console, PUBLIC, "bold red")
+
+    def trials_of(mesh: MeshSettings) -> Trials:
+        return Trials(mesh, source, total, runs, seed, rows, file.code)
+
+    sizes = sizes_to_try(settings, total) if slot_size else None
     with progress_bar(MOST * len(names)) as advance:
-        result = search(
-            settings,
-            names,
-            delta,
-            lambda mesh: Trials(mesh, source, total, runs, seed, rows, file.code),
-            sizes=slot_size,
-            report=advance,
-        )
+        result = search(settings, names, delta, trials_of, sizes=sizes, report=advance)
+    result, fresh = settled(
+        result,
+        Candidate(settings.privacy.mechanism, Setting.of(settings)),
+        lambda name: trials_of(with_mechanism(settings, name, delta)),
+    )
+    pilot_score = None if pilot is None else pilot_alone(file, source)
     count = f"{counted(len(result.tried), 'setting')} tried, {counted(total, 'record')} a node"
     if rows is None:
-        report(console, file, result, "mean loss", f"{count}; the least mean loss first")
+        report(console, file, result, "mean loss", f"{count}; the least mean loss first", pilot_score)
     else:
         share = f"by chance the AUPRC is {(rows[1] > 0).mean():.4f}"
-        report(console, file, result, "AUC", f"{count}; the largest AUC first; {share}")
+        report(console, file, result, "AUC", f"{count}; the largest AUC first; {share}", pilot_score)
+    if not fresh.better_than_guessing:
+        say(console, no_better(file, total, fresh, by_auc=by_auc), "bold yellow")
+        raise typer.Exit(NOTHING)
+    say(console, f"The proposal has {in_fresh_runs(fresh, by_auc=by_auc)}.")
     if small := too_small(settings, result.proposed.setting.size, total):
         say(console, small, "bold yellow")
     say(console, "For the mesh file:")
     typer.echo(indent(block(file, result.proposed, delta, total), "  "), nl=False)
+
+
+def sizes_to_try(mesh: MeshSettings, records: int) -> Callable[[int], int]:
+    """Return the slot size to try next to one that is asked for: with slots by count, one that fits."""
+    return even_sizes(records) if mesh.slots.by == "count" else lambda size: size
+
+
+def pilot_alone(file: MeshFile, pilot: Pilot) -> AloneScore | None:
+    """Return what a plain model of the pilot's records reaches on others of them; None: there is none."""
+    kind = labels_of(file.mesh.loss)
+    if kind is None or not isinstance(pilot, Resampled):
+        return None
+    return cross_validated(file.resolved.loss, kind, pilot.features, pilot.labels)
+
+
+def in_fresh_runs(fresh: Measured, *, by_auc: bool) -> str:
+    """Return the result of the runs that confirm a proposal, with twice its standard error."""
+    value, name = (1 - fresh.loss, "AUC") if by_auc else (fresh.loss, "mean loss")
+    return f"{name} {value:.4g} +- {2 * fresh.spread:.2g} in {counted(len(fresh.runs), 'run')} of its own"
+
+
+def no_better(file: MeshFile, records: int, fresh: Measured, *, by_auc: bool) -> str:
+    """Return the sentence that nothing is better than guessing."""
+    guess = "0.5" if by_auc else f"{fmean(fresh.guess):.4g}" if fresh.guess else "unknown"
+    return (
+        f"Nothing better than guessing ({guess}) was tried, with {counted(records, 'record')} a node and "
+        f"{protection(file.mesh.privacy)}: the best has {in_fresh_runs(fresh, by_auc=by_auc)}."
+    )
 
 
 def too_small(mesh: MeshSettings, size: int, total: int) -> str:
@@ -156,8 +217,10 @@ def compared(mesh: MeshSettings, delta: float | None) -> tuple[MechanismName, ..
     return (current, *(name for name in alternatives if name != current))
 
 
-def report(console: Console, file: MeshFile, found: Search, measure: str, title: str) -> None:
-    """Print what was tried, what is proposed, and why."""
+def report(
+    console: Console, file: MeshFile, found: Search, measure: str, title: str, alone: AloneScore | None
+) -> None:
+    """Print what was tried, what the pilot reaches alone, what is proposed, and why."""
     start = Candidate(file.mesh.privacy.mechanism, Setting.of(file.mesh))
     gains = file.mesh.algorithm.gains
     ranked = sorted(found.tried, key=lambda candidate: found.tried[candidate].loss)
@@ -179,16 +242,28 @@ def report(console: Console, file: MeshFile, found: Search, measure: str, title:
     settings = ("gradient\nbound", "a of\nstep_size", *tilts, "slot\nsize")
     headings = ("", *("mechanism",) * is_comparison, *settings, *columns)
     say(console, f"{title}.", "bold")
+    if alone is not None:
+        blank = len(headings) - 1 - len(columns)
+        rows.append((PILOT_ALONE, *("",) * blank, *_alone_figures(alone, measure)))
     console.print(table(headings, rows))
     if found.left_out:
         left_out = ", ".join(found.left_out)
         say(console, f"Not tried: {left_out}: not with the mesh file's epsilon or budget.")
     near = ", of the first mechanism that gets so near" if is_comparison else ""
-    say(console, f"Proposed: the largest clip within 2 % of the best{near}.")
+    say(
+        console,
+        f"Proposed: the largest clip within 2 % of the best{near}; the file's own, if that is no better.",
+    )
 
 
 def _marks(one: Candidate, proposed: Candidate, start: Candidate) -> str:
     return ", ".join(name for name, of in (("proposed", proposed), ("the file's", start)) if one == of)
+
+
+def _alone_figures(alone: AloneScore, measure: str) -> tuple[str, ...]:
+    values = (alone.auc, alone.auprc) if measure == "AUC" else (alone.loss,)
+    digits = ".4f" if measure == "AUC" else ".5g"
+    return tuple("" if value is None else f"{value:{digits}}" for value in values)
 
 
 def _figures(
@@ -199,6 +274,7 @@ def _figures(
     cells = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", *gain_cells, f"{setting.size:,}")
     if not math.isfinite(measured.loss):
         return (*cells, *("impossible", "")[: 2 if measure == "AUC" else 1])
+    error = f" +- {2 * measured.spread:.2g}" if len(measured.runs) > 1 else ""
     if measured.auprc is None:
-        return (*cells, f"{measured.loss:.5g}")
-    return (*cells, f"{1 - measured.loss:.4f}", f"{measured.auprc:.4f}")
+        return (*cells, f"{measured.loss:.5g}{error}")
+    return (*cells, f"{1 - measured.loss:.4f}{error}", f"{measured.auprc:.4f}")

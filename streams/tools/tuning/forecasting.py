@@ -40,7 +40,15 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import read_small
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
-from streams.tools.tuning.pilot import Pilot, Resampled, from_file, made_up_by_schema
+from streams.tools.tuning.pilot import (
+    Pilot,
+    Resampled,
+    cross_validated,
+    from_file,
+    labels_of,
+    made_up_by_schema,
+    plain_model,
+)
 from streams.tools.tuning.trials import Setting, Trials
 from topology.keyed import generator
 
@@ -62,7 +70,8 @@ class Estimate:
     `measure`: the AUC of the last decisions on other made-up records, or the mean loss over all rounds. The
     runs have `rounds` rounds. `like`: the node whose schema the records follow; None: no schema was here.
     `noise`: its length in round 1 over that of the signal, the mean of the made-up records' clipped gradients
-    at x_1; None without noise on gradients, or without records that stay the same.
+    at x_1; None without noise on gradients, or without records that stay the same. `alone`: what a plain
+    model of the pilot reaches, without any node; None where there is none.
     """
 
     measure: str
@@ -72,6 +81,12 @@ class Estimate:
     rounds: int
     like: str | None
     noise: float | None
+    alone: float | None = None
+
+    @property
+    def is_a_guess(self) -> bool:
+        """Whether a run ranks no better than by chance, so that the mesh may be no better than guessing."""
+        return self.measure == "AUC" and self.low <= 0.5
 
 
 def estimate(
@@ -103,7 +118,20 @@ def estimate(
     private = reached(mesh, RUNS)
     clear = reached(_without_privacy(mesh), CLEAR_RUNS)
     measure = "mean loss" if held_out is None else "AUC"
-    return Estimate(measure, min(private), max(private), fmean(clear), simulated, like, _noise(file, pilot))
+    reaches = min(private), max(private), fmean(clear)
+    return Estimate(measure, *reaches, simulated, like, _noise(file, pilot), _alone(file, pilot, held_out))
+
+
+def _alone(file: MeshFile, pilot: Pilot, test: tuple[FloatArray, FloatArray] | None) -> float | None:
+    """Return the AUC of a plain model of the pilot on other records, or its mean loss; None: none."""
+    kind, loss = labels_of(file.mesh.loss), file.resolved.loss
+    if kind is None or not isinstance(pilot, Resampled):
+        return None
+    if test is None:
+        figures = cross_validated(loss, kind, pilot.features, pilot.labels)
+        return None if figures is None else figures.loss
+    figures = plain_model(loss, kind, (pilot.features, pilot.labels), test)
+    return None if figures is None else figures.auc
 
 
 def _without_privacy(mesh: MeshSettings) -> MeshSettings:

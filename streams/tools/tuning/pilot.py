@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from nodes.losses.losses import scores
+from nodes.losses.losses import Loss, scores
 from nodes.sparse import dense
-from nodes.values import FloatArray, Observations
+from nodes.values import FloatArray, IntArray, Observations
+from streams.local.scoring import ranking
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile
+from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import PathSettings, TargetSettings
 from streams.mesh.settings.node import FileSettings, OwnSourceSettings
 from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
@@ -27,6 +29,8 @@ from streams.records.record import Decoded, Decoder, SparseRow
 from streams.records.sources import OwnDecoder, decoded, give_labels, opened_records
 from topology.keyed import generator
 
+Labels = Literal["signs", "numbers"]
+"""What the labels of a loss are."""
 MOST_NUMBERS = 10_000_000
 """Largest total of numbers in made-up records, about 80 MB."""
 
@@ -144,16 +148,21 @@ class MovingTargets:
 # Finds records to try settings on: public ones in a file, or made-up ones.
 
 
+def labels_of(loss: LossSettings) -> Labels | None:
+    """Return what the labels of a loss are; None: neither signs nor numbers."""
+    if loss.signed:
+        return "signs"
+    return "numbers" if loss.name in {"squared", "absolute", "huber"} else None
+
+
 def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.loss_dimension
     _check_one_loss(file)
     if loss.name == "range" and dimension == 2:
         return MovingTargets(file.target_speed)
-    if loss.signed:
-        return made_up(dimension, "signs", seed)
-    if loss.name in {"squared", "absolute", "huber"}:
-        return made_up(dimension, "numbers", seed)
+    if (kind := labels_of(loss)) is not None:
+        return made_up(dimension, kind, seed)
     raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
 
 
@@ -280,3 +289,91 @@ def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
     if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
         raise UsageError("--auc: the pilot must have labels of both signs")
     return pilot.features, pilot.labels
+
+
+# What a pilot reaches alone: a plain model of its labelled records, without any node's.
+#
+# Who has labelled records that are public can also learn from them without privacy. If that model ranks as
+# well as the mesh's, the mesh brings them nothing, and settings tuned on them are no evidence for it.
+
+FOLDS = 5
+_STEPS, _PULL = 25, 1e-4
+_MOST_ROWS, _MOST_COLUMNS = 20_000, 300
+
+
+class AloneScore(NamedTuple):
+    """The figures of a plain model: AUC and AUPRC, None without two classes, and the mean loss."""
+
+    auc: float | None
+    auprc: float | None
+    loss: float | None
+
+
+def cross_validated(loss: Loss, kind: Labels, features: FloatArray, labels: FloatArray) -> AloneScore | None:
+    """Return what a plain model reaches on a fold of records (n, p) that it has not seen, mean over folds.
+
+    None for fewer than two records a fold, and where `plain_model` is None.
+    """
+    if len(labels) < 2 * FOLDS:
+        return None
+    order = generator("folds", 0).permutation(len(labels))[:_MOST_ROWS]
+    folds = [
+        plain_model(loss, kind, (features[rest], labels[rest]), (features[fold], labels[fold]))
+        for rest, fold in _folds(order)
+    ]
+    figures = [fold for fold in folds if fold is not None]
+    if not figures:
+        return None
+    aucs, auprcs, losses = zip(*figures, strict=True)
+    return AloneScore(_mean(aucs), _mean(auprcs), _mean(losses))
+
+
+def plain_model(
+    loss: Loss, kind: Labels, learnt: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]
+) -> AloneScore | None:
+    """Return what a plain model of records reaches on others; None for more than `_MOST_COLUMNS` columns.
+
+    It is a logistic regression for labels of two signs, and least squares for numbers.
+    """
+    (features, labels), (test_features, test_labels) = learnt, test
+    if features.shape[1] > _MOST_COLUMNS:
+        return None
+    model = _logistic(features, labels) if kind == "signs" else _least_squares(features, labels)
+    ranked = ranking(scores(model, test_features), test_labels) if kind == "signs" else None
+    records = Observations(test_features, test_labels, np.ones(len(test_labels), np.bool_))
+    mean = float(loss.value(model, records).mean())
+    if ranked is None:
+        return AloneScore(None, None, mean)
+    return AloneScore(ranked.auc, ranked.auprc, mean)
+
+
+def _folds(order: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    parts = np.array_split(order, FOLDS)
+    for k, part in enumerate(parts):
+        yield np.concatenate([*parts[:k], *parts[k + 1 :]]), part
+
+
+def _mean(values: tuple[float | None, ...]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+@np.errstate(all="ignore")  # of labels that a line separates, scores grow without end
+def _logistic(features: FloatArray, labels: FloatArray) -> FloatArray:
+    """Return the logistic regression with a weak pull towards 0, by Newton's steps."""
+    targets, weights = (labels > 0.0).astype(np.float64), np.zeros(features.shape[1])
+    pull = _PULL * len(labels) * np.eye(features.shape[1])
+    for _ in range(_STEPS):
+        shares = 1.0 / (1.0 + np.exp(-np.clip(features @ weights, -30.0, 30.0)))
+        curvature = (features * (shares * (1.0 - shares))[:, None]).T @ features + pull
+        gradient = features.T @ (shares - targets) + pull @ weights
+        step = np.linalg.solve(curvature, gradient)
+        weights = np.asarray(weights - step, np.float64)
+        if float(np.abs(step).max()) < 1e-6:
+            break
+    return weights
+
+
+def _least_squares(features: FloatArray, labels: FloatArray) -> FloatArray:
+    curvature = features.T @ features + _PULL * len(labels) * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(curvature, features.T @ labels), np.float64)

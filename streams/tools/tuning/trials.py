@@ -3,9 +3,9 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import tee
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -74,17 +74,55 @@ def tilted(gains: tuple[float, ...] | None, tilt: float) -> tuple[float, ...] | 
     return None if gains is None else tuple(gain * tilt**k for k, gain in enumerate(gains))
 
 
+CONFIRMED, OTHER_SEED = 16, 1_000_000
+"""The runs, at least, that confirm a proposal, and how far their seeds are from those of the search."""
+BEYOND = 2.0
+"""A difference counts from so many standard errors on."""
+
+
 class Measured(NamedTuple):
-    """A trial's result: the value to minimise, and the ranking's AUPRC if records are ranked."""
+    """A trial's result: the mean of `runs`, the values to minimise, and, of a ranking, the mean AUPRC.
+
+    All trials of a search have the same seeds, so that their runs are compared pair by pair. `guess`: the
+    values of the same runs for decisions that have learnt nothing.
+    """
 
     loss: float
     auprc: float | None = None
+    runs: tuple[float, ...] = ()
+    guess: tuple[float, ...] = ()
+
+    @property
+    def spread(self) -> float:
+        """The standard error of the mean; 0 of fewer than two runs."""
+        return _standard_error(self.runs)
+
+    @property
+    def better_than_guessing(self) -> bool:
+        """Whether the runs are below those of a guess, by more than `BEYOND` standard errors."""
+        return _clearly(self.runs, self.guess)
+
+    def clearly_below(self, other: "Measured") -> bool:
+        """Whether this is less, by more than `BEYOND` standard errors of the runs' differences."""
+        if not math.isfinite(other.loss) or len(self.runs) != len(other.runs) or not self.runs:
+            return self.loss < other.loss
+        return _clearly(self.runs, other.runs)
+
+
+def _clearly(less: Sequence[float], more: Sequence[float]) -> bool:
+    differences = [high - low for low, high in zip(less, more, strict=True)]
+    return fmean(differences) > BEYOND * _standard_error(differences)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
     """The trial of a setting: `runs` runs, in each of which a node learns from the given number of records.
 
+    The last slot has the records that are left, as in `run`.
     `labelled`: records (n, p) with labels (n,) of both signs, to score by ranking them instead.
     `code`: what of the user's code may run.
     """
@@ -101,34 +139,52 @@ class Trials:
         """Return the value to minimise, as `measure` does."""
         return self.measure(setting).loss
 
+    @np.errstate(all="ignore")  # for steps that are far too large
     def measure(self, setting: Setting) -> Measured:
-        """Return the mean loss over runs, rounds and nodes; infinite if the records fill no slot.
+        """Return the mean loss over runs, rounds and nodes.
 
-        It is also infinite if no mesh file may have the setting, such as a round above the budget. Each round
+        It is infinite if no mesh file may have the setting, such as a round above the budget. Each round
         scores decisions before they learn from its records, as on a live mesh. With `labelled` it is 1 - AUC
         of the nodes' mean last decision, averaged over runs. All settings use the same seeds.
         """
-        rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
-        if not rounds:
-            return Measured(math.inf)
+        rounds, nodes = -(-self.records // setting.size), len(self.mesh.nodes)
         try:
             engine = self._engine(setting)
         except ValueError:
             if setting == Setting.of(self.mesh):
                 raise
             return Measured(math.inf)
-        slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
+        full_slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
+        slots = self._cut(full_slots, rounds, setting.size)
         if self.labelled is not None:
             (last,) = deque(engine.steps(slots), maxlen=1)
             decisions = engine.learner.algorithm.observed(last.decision)
             return _ranked(decisions.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
         learnt, scored = tee(slots)
         loss, observed = engine.learner.loss, engine.learner.algorithm.observed
-        total = sum(
-            _mean_loss(loss, observed(step.decision), slot, self.runs)
-            for step, slot in zip(engine.steps(learnt), scored, strict=True)
-        )
-        return Measured(total / rounds if math.isfinite(total) else math.inf)
+        total, guess, first = np.zeros(self.runs), np.zeros(self.runs), None
+        for step, slot in zip(engine.steps(learnt), scored, strict=True):
+            first = observed(step.decision) if first is None else first
+            total += _mean_losses(loss, observed(step.decision), slot, self.runs)
+            guess += _mean_losses(loss, first, slot, self.runs)
+        if not np.isfinite(total).all():
+            return Measured(math.inf)
+        return _measured(total / rounds, guess / rounds)
+
+    def confirm(self, setting: Setting) -> Measured:
+        """Return the setting's result in other runs: in those it was chosen by it is good by luck too."""
+        return replace(self, seed=self.seed + OTHER_SEED, runs=max(self.runs, CONFIRMED)).measure(setting)
+
+    def _cut(self, slots: Iterator[Observations], rounds: int, size: int) -> Iterator[Observations]:
+        """Yield the slots, the last one with the records that are left."""
+        last = slice(self.records - (rounds - 1) * size)
+        for round, slot in enumerate(slots, 1):
+            features, labels, present = slot
+            yield (
+                slot
+                if round < rounds
+                else Observations(dense(features)[:, last], labels[:, last], present[:, last])
+            )
 
     def _engine(self, setting: Setting) -> Engine:
         mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}), code=self.code)
@@ -137,9 +193,8 @@ class Trials:
         return Engine(mesh.node(min(self.mesh.nodes)).learner_with(sampler), schedule)
 
 
-@np.errstate(all="ignore")  # for steps that are far too large
-def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int) -> float:
-    """Return the mean loss of decisions (R N, d) at records of all nodes of their run."""
+def _mean_losses(loss: Loss, decisions: FloatArray, slot: Observations, runs: int) -> FloatArray:
+    """Return the mean loss (R,) of decisions (R N, d) at records of all nodes of their run."""
     nodes = len(decisions) // runs
     first = slice(max(1, LOOKED_AT // nodes))
     features, labels, present = dense(slot.features)[:, first], slot.labels[:, first], slot.present[:, first]
@@ -148,7 +203,13 @@ def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int)
         labels.reshape(runs, 1, -1),
         present.reshape(runs, 1, -1),
     )
-    return float(loss.value(decisions.reshape(runs, nodes, -1), pooled).mean())
+    losses: FloatArray = loss.value(decisions.reshape(runs, nodes, -1), pooled).reshape(runs, -1).mean(-1)
+    return losses
+
+
+def _measured(losses: FloatArray, guess: FloatArray, auprc: float | None = None) -> Measured:
+    """Return the result of runs (R,)."""
+    return Measured(float(losses.mean()), auprc, tuple(losses.tolist()), tuple(guess.tolist()))
 
 
 def _ranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> Measured:
@@ -158,9 +219,8 @@ def _ranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> 
     ]
     if not rankings:
         return Measured(math.inf)
-    return Measured(
-        1.0 - fmean(ranked.auc for ranked in rankings), fmean(ranked.auprc for ranked in rankings)
-    )
+    losses = np.array([1.0 - ranked.auc for ranked in rankings])
+    return _measured(losses, np.full(len(losses), 0.5), fmean(ranked.auprc for ranked in rankings))
 
 
 # The search of `tune`: walks to better settings by factors of four and two until no neighbour is better.
@@ -175,23 +235,25 @@ MOST = 80
 
 def walk(
     start: Setting,
-    loss: Callable[[Setting], float],
+    measure: Callable[[Setting], Measured],
     *,
-    sizes: bool,
+    sizes: Callable[[int], int] | None,
     report: Callable[[int], None],
     tilts: bool = False,
-) -> dict[Setting, float]:
-    """Return the losses of all settings tried, the best among them.
+) -> dict[Setting, Measured]:
+    """Return the results of all settings tried, the start first.
 
     Tries the neighbours of the best so far: clip, step, (with `tilts`) the gains' tilt and (with `sizes`)
     slot size, each multiplied or divided by the stride; the two that keep clip times step; and the two that
-    keep step over size, as larger slots are fewer. `report` takes the number of trials done.
+    keep step over size, as larger slots are fewer. It goes on while a neighbour is better by 2 % and by more
+    than the runs spread. `sizes` returns the size to try next to one that is asked for. `report` takes the
+    number of trials done.
     """
-    tried: dict[Setting, float] = {}
+    tried: dict[Setting, Measured] = {}
 
     def attempt(setting: Setting) -> None:
         if setting not in tried and len(tried) < MOST:
-            tried[setting] = loss(setting)
+            tried[setting] = measure(setting)
             report(len(tried))
 
     attempt(start)
@@ -200,22 +262,45 @@ def walk(
             middle = _least(tried)
             for setting in _neighbours(middle, stride, sizes=sizes, tilts=tilts):
                 attempt(setting)
-            if not tried[_least(tried)] < BETTER * tried[middle]:
+            least = tried[_least(tried)]
+            if not (least.loss < BETTER * tried[middle].loss and least.clearly_below(tried[middle])):
                 break
     return tried
 
 
-def best(tried: dict[Setting, float]) -> Setting:
-    """Return the setting to propose: the one with the largest clip within 2 % of the least loss."""
-    near = [setting for setting, loss in tried.items() if BETTER * loss <= tried[_least(tried)]]
-    return max(near, key=lambda setting: (setting.gradient_bound, -tried[setting]))
+def best(tried: dict[Setting, Measured]) -> Setting:
+    """Return the setting to propose: the one with the largest clip within 2 % of the least loss.
+
+    It is the start, the first of `tried`, if no setting is better than it by more than the runs spread: the
+    least of many noisy results is less than it by luck.
+    """
+    least, start = tried[_least(tried)], next(iter(tried))
+    if not least.clearly_below(tried[start]):
+        return start
+    near = [setting for setting, result in tried.items() if BETTER * result.loss <= least.loss]
+    return max(near, key=lambda setting: (setting.gradient_bound, -tried[setting].loss))
 
 
-def _least(tried: dict[Setting, float]) -> Setting:
-    return min(tried, key=tried.__getitem__)
+def _least(tried: dict[Setting, Measured]) -> Setting:
+    return min(tried, key=lambda setting: tried[setting].loss)
 
 
-def _neighbours(middle: Setting, stride: int, *, sizes: bool, tilts: bool) -> Iterator[Setting]:
+def even_sizes(records: int) -> Callable[[int], int]:
+    """Return the function that makes a slot size one that so many records fill evenly.
+
+    It is ceil(records/T), for the number of rounds T that is next: all slots are full, or the last one lacks
+    fewer than T records.
+    """
+
+    def even(size: int) -> int:
+        return -(-records // max(1, round(records / size)))
+
+    return even
+
+
+def _neighbours(
+    middle: Setting, stride: int, *, sizes: Callable[[int], int] | None, tilts: bool
+) -> Iterator[Setting]:
     bound, step, size, tilt = middle.gradient_bound, middle.step, middle.size, middle.tilt
     yield Setting(bound, step * stride, size, tilt)
     yield Setting(bound, step / stride, size, tilt)
@@ -226,12 +311,14 @@ def _neighbours(middle: Setting, stride: int, *, sizes: bool, tilts: bool) -> It
     if tilts:
         yield Setting(bound, step, size, tilt * stride)
         yield Setting(bound, step, size, tilt / stride)
-    if sizes:
-        yield Setting(bound, step, size * stride, tilt)
-        yield Setting(bound, step * stride, size * stride, tilt)
+    if sizes is not None:
+        larger = sizes(size * stride)
+        yield Setting(bound, step, larger, tilt)
+        yield Setting(bound, step * stride, larger, tilt)
         if size >= stride:
-            yield Setting(bound, step, size // stride, tilt)
-            yield Setting(bound, step / stride, size // stride, tilt)
+            smaller = sizes(size // stride)
+            yield Setting(bound, step, smaller, tilt)
+            yield Setting(bound, step / stride, smaller, tilt)
 
 
 # Tries settings under one mechanism or several, and writes what to put into the mesh file.
@@ -281,13 +368,13 @@ def search(
     delta: float | None,
     trials_of: Callable[[MeshSettings], Trials],
     *,
-    sizes: bool,
+    sizes: Callable[[int], int] | None,
     report: Callable[[int], None],
 ) -> Search:
     """Walk under the mesh's own mechanism, the first of `names`; then from the best there under each other.
 
-    Proposes the first mechanism whose best is within 2 % of the least loss. `report` takes the number of
-    trials done.
+    Proposes the first mechanism whose best is within 2 % of the least loss, or above it by no more than the
+    runs spread. `report` takes the number of trials done.
     """
     tried: dict[Candidate, Measured] = {}
     candidates: list[Candidate] = []
@@ -305,9 +392,29 @@ def search(
             continue
         tried |= {Candidate(name, setting): candidate for setting, candidate in measured.items()}
         candidates.append(Candidate(name, chosen))
-    least = min(candidate.loss for candidate in tried.values())
-    proposed = next(candidate for candidate in candidates if BETTER * tried[candidate].loss <= least)
+    least = min(tried.values(), key=lambda result: result.loss)
+    proposed = next(
+        candidate
+        for candidate in candidates
+        if BETTER * tried[candidate].loss <= least.loss or not least.clearly_below(tried[candidate])
+    )
     return Search(tried, tuple(candidates), proposed, tuple(left_out))
+
+
+def settled(
+    found: Search, start: Candidate, trials_of: Callable[[MechanismName], Trials]
+) -> tuple[Search, Measured]:
+    """Return the search with what is proposed after runs of their own, and the result of those runs.
+
+    The mesh file's own, `start`, is proposed unless the choice is clearly better in those runs too.
+    """
+    result = trials_of(found.proposed.mechanism).confirm(found.proposed.setting)
+    if found.proposed == start:
+        return found, result
+    of_the_file = trials_of(start.mechanism).confirm(start.setting)
+    if result.clearly_below(of_the_file):
+        return found, result
+    return replace(found, proposed=start), of_the_file
 
 
 def _after(done: int, report: Callable[[int], None]) -> Callable[[int], None]:
@@ -315,16 +422,11 @@ def _after(done: int, report: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def _walked(
-    trials: Trials, start: Setting, report: Callable[[int], None], *, sizes: bool
+    trials: Trials, start: Setting, report: Callable[[int], None], *, sizes: Callable[[int], int] | None
 ) -> tuple[dict[Setting, Measured], Setting]:
-    measured: dict[Setting, Measured] = {}
-
-    def loss(setting: Setting) -> float:
-        measured[setting] = trials.measure(setting)
-        return measured[setting].loss
-
     tilts = trials.mesh.algorithm.gains is not None
-    return measured, best(walk(start, loss, sizes=sizes, report=report, tilts=tilts))
+    tried = walk(start, trials.measure, sizes=sizes, report=report, tilts=tilts)
+    return tried, best(tried)
 
 
 def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) -> str:
@@ -342,7 +444,7 @@ def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) 
     tree = {"algorithm": algorithm, "slots": slots}
     resized = setting.size != file.mesh.slots.size
     if resized and slots["by"] == "count" and file.mesh.rounds is not None:
-        tree["rounds"] = records // setting.size
+        tree["rounds"] = -(-records // setting.size)
     tree["privacy"] = _privacy(file, mesh_tree["privacy"], chosen, delta)
     return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
 

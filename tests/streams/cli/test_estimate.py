@@ -46,6 +46,10 @@ def test_an_estimate_says_that_it_is_one_and_how_it_was_made(call, tmp_path):
         line for line in done.out.splitlines() if line.startswith(":")
     ]  # a fact goes on without a name
     assert "4 nodes, 40 rounds, 2,000 records a node, laplace on the gradient" in done.out
+    assert re.search(
+        rf"^ +AUC {auc} by the pilot alone: a plain model of the made-up", done.out, re.MULTILINE
+    )
+    assert "no better than guessing" not in done.out
     assert re.search(r"noise is [\d.]+ times as long as a slot's signal, the mean of the made-up", done.out)
     assert "estimate" not in call("plan", classifying(tmp_path)).out
     assert [path.name for path in tmp_path.iterdir()] == ["mesh.yaml"]
@@ -55,6 +59,8 @@ def test_an_estimate_tells_a_useful_epsilon_from_a_useless_one(tmp_path):
     useful, useless = (estimate(load(classifying(tmp_path, epsilon=one))) for one in (10, 0.005))
     assert useful.low > 0.8
     assert useful.open == useless.open > 0.8
+    assert (useful.is_a_guess, useless.is_a_guess) == (False, True)
+    assert useful.alone == useless.alone > 0.85
     assert useless.low < 0.5 < useful.low  # a random direction ranks some runs' records well, by luck
     assert useless.high - useless.low > 10 * (useful.high - useful.low)
     assert useless.noise == pytest.approx(2_000 * useful.noise, rel=1e-3)

@@ -9,7 +9,7 @@ from streams.cli.tune import too_small
 from streams.mesh.file import load
 from tests.support.meshes.files import changed, written
 
-TRIED = ("--records", 40, "--runs", 1)
+TRIED = ("--records", 40)
 
 
 def adult(folder, rows=60):
@@ -85,11 +85,11 @@ def test_a_nodes_own_file_is_no_pilot(tmp_path, call):
         assert done.err == f"{own}: is node a's own source: must be another file, of public records\n"
 
 
-def test_records_that_fill_no_slot_are_refused(tmp_path, call):
+def test_records_that_fill_no_slot_are_one_short_slot(tmp_path, call):
     path, pilot = adult(tmp_path)
     done = call("tune", path, "--pilot", pilot, "--records", 3)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"--records is 3: must be at least 4, a slot's size in {path}\n"
+    assert (done.code, done.err) == (1, "")
+    assert "Nothing better than guessing (1) was tried, with 3 records a node and laplace" in done.out
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,27 @@ def test_records_that_fill_no_slot_are_refused(tmp_path, call):
 )
 def test_made_up_records_are_for_every_loss_of_signs_or_numbers(tmp_path, call, loss, more):
     path = written(tmp_path, changed(loss=loss, **more) | {"nodes": {}})
-    done = call("tune", path, "--synthetic", "--records", 4, "--runs", 1)
-    assert done.code == 0, done.err
-    assert "For the mesh file:" in done.out
+    done = call("tune", path, "--synthetic", "--records", 4)
+    assert done.err == ""
+    assert ("For the mesh file:" in done.out) is (done.code == 0)
+    assert ("Nothing better than guessing" in done.out) is (done.code == 1)
 
 
 @pytest.mark.parametrize(
-    "mesh",
+    ("mesh", "code"),
     [
-        {"privacy": {"budget": 3}},
-        {"privacy": {"on": "parameters", "norm": "l2"}},
-        {"algorithm": {"step_size": {"rule": "constant", "a": 1e308}}},
+        ({"privacy": {"budget": 3}}, 0),
+        ({"privacy": {"on": "parameters", "norm": "l2", "epsilon": 100}}, 0),
+        ({"algorithm": {"step_size": {"rule": "constant", "a": 1e308}}}, 1),  # too far to walk from there
     ],
     ids=["a round above the budget", "slots for parameters", "a step above all"],
 )
-def test_what_no_mesh_file_may_say_is_not_proposed(tmp_path, call, mesh):
+def test_what_no_mesh_file_may_say_is_not_proposed(tmp_path, call, mesh, code):
     done = call("tune", written(tmp_path, changed(**mesh)), "--synthetic", "--slot-size", *TRIED)
-    assert done.code == 0, done.err
+    assert (done.code, done.err) == (code, "")
+    if code:
+        assert "For the mesh file" not in done.out
+        return
     lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
     proposed = changed(**mesh)
     for part, one in lines.items():
@@ -154,9 +158,29 @@ def test_auc_needs_labels_of_two_signs(tmp_path, call):
     header = next(line for line in ranked.out.splitlines() if "AUC" in line and "┃" in line)
     assert re.search(r"AUC ┃ +AUPRC ┃", header)
     assert "the largest AUC first; by chance the AUPRC is 0.4000." in ranked.out
-    aucs = [float(row) for row in re.findall(r"│ +(\d\.\d{4}) │ +\d\.\d{4} │", ranked.out)]
+    aucs = [float(row) for row in re.findall(r"│ +(\d\.\d{4}) \+- \S+ │ +\d\.\d{4} │", ranked.out)]
     assert len(aucs) > 3
     assert aucs == sorted(aucs, reverse=True)
+    (alone,) = re.findall(r"│ the pilot alone +│[ │]+(\d\.\d{4}) │ +(\d\.\d{4}) │", ranked.out)
+    assert float(alone[0]) > 0.8  # the first column decides the label; there is no intercept
+
+
+def test_a_pilot_file_has_a_row_of_its_own_and_made_up_records_have_none(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    (row,) = re.findall("│ the pilot alone +│.*", call("tune", path, "--pilot", pilot, *TRIED).out)
+    assert 0 < float(row.split("│")[-2]) < 1  # the hinge loss of a model that is nearly right
+    assert "the pilot alone" not in call("tune", path, "--synthetic", *TRIED).out
+
+
+def test_nothing_better_than_guessing_is_an_answer(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    tree = yaml.safe_load(path.read_text())
+    tree["mesh"]["privacy"]["epsilon"] = 0.001
+    done = call("tune", written(tmp_path, tree), "--pilot", pilot, "--auc", *TRIED)
+    assert (done.code, done.err) == (1, "")
+    (line,) = (line for line in done.out.splitlines() if line.startswith("Nothing better than guessing"))
+    assert "(0.5) was tried, with 40 records a node and laplace" in line
+    assert "For the mesh file" not in done.out
 
 
 def test_slots_by_time_keep_their_period_and_start(tmp_path, call):
@@ -193,7 +217,7 @@ def test_slots_by_time_that_leave_records_out_are_said(tmp_path):
 def test_mechanisms_are_compared_at_the_same_epsilon(tmp_path, call, delta):
     tree = changed(loss="hinge", dimension=20, rounds=200, slots={"size": 20}) | {"nodes": {}}
     path = written(tmp_path, tree)
-    done = call("tune", path, "--synthetic", "--records", 2_000, "--runs", 1, "--mechanisms", *delta)
+    done = call("tune", path, "--synthetic", "--records", 2_000, "--mechanisms", *delta)
     assert done.code == 0, done.err
     names = set(re.findall(r"│ +(laplace|l2-sphere|gaussian|gaussian-bisr) │", done.out))
     assert names == {"laplace", "l2-sphere"} | ({"gaussian", "gaussian-bisr"} if delta else set())

@@ -17,11 +17,14 @@ from streams.tools.tuning.trials import (
     MOST,
     Candidate,
     Measured,
+    Search,
     Setting,
     Trials,
     best,
     block,
+    even_sizes,
     search,
+    settled,
     walk,
     with_mechanism,
 )
@@ -56,13 +59,32 @@ def test_a_setting_changes_these_three_and_takes_nodes_alike(tmp_path):
     assert Setting.of(mesh) == Setting(0.5, 0.5, 1)
 
 
-def test_too_few_records_for_a_slot_are_an_infinite_loss(tmp_path):
+@pytest.mark.parametrize("records", [9, 10])
+def test_fewer_records_than_a_slot_holds_are_one_slot(tmp_path, records):
     mesh = loaded(tmp_path, changed(loss="hinge") | {"nodes": {}}).mesh
     pilot = Resampled(np.ones((4, 2)), np.ones(4))
-    assert Trials(mesh, pilot, 9, 1, 0).loss(Setting(1.0, 1.0, 10)) == math.inf
-    assert Trials(mesh, pilot, 10, 1, 0).loss(Setting(1.0, 1.0, 10)) == Hinge().value(
+    assert Trials(mesh, pilot, records, 1, 0).loss(Setting(1.0, 1.0, 10)) == Hinge().value(
         np.zeros(2), Observations(np.ones((1, 2)), np.ones(1), np.ones(1, np.bool_))
     )
+
+
+def test_the_last_slot_of_a_trial_has_the_records_that_are_left(tmp_path):
+    mesh = loaded(tmp_path, changed(loss="hinge", privacy={"mechanism": "none"}) | {"nodes": {}}).mesh
+    pilot, setting = made_up(2, "signs", 4, 500), Setting(1.0, 1.0, 5)
+    found = Trials(mesh, pilot, 11, 1, 3).measure(setting)
+    *full, last = pilot.slots(3, 4, 5, 1, 3)
+    slots = [*full, Observations(last.features[:, :1], last.labels[:, :1], last.present[:, :1])]
+    made = Mesh(setting.applied(mesh).model_copy(update={"seed": 3}))
+    names = tuple(f"000000-{name}" for name in "abcd")
+    engine = Engine(made.node("a").learner_with(SimulatedSampler(3, names)), made.schedule)
+    losses, guess = [], []
+    for step, slot in zip(engine.steps(slots), slots, strict=True):
+        looked = [array[:, :4].reshape(1, -1, *array.shape[2:]) for array in slot]
+        for decision in step.decision:
+            losses.append(Hinge().value(decision, Observations(*looked)).mean())
+            guess.append(Hinge().value(np.zeros(2), Observations(*looked)).mean())
+    assert found.loss == pytest.approx(np.mean(losses), rel=1e-12)
+    assert found.guess == pytest.approx((np.mean(guess),), rel=1e-12)
 
 
 def test_by_auc_a_better_ranking_is_less(tmp_path):
@@ -87,6 +109,16 @@ def quiet(done):
     """Forget it."""
 
 
+def walked(start, loss, *, sizes=None, report=quiet, tilts=False):
+    """The walk where a result is a number that does not spread."""
+    return walk(start, lambda setting: Measured(loss(setting)), sizes=sizes, report=report, tilts=tilts)
+
+
+def any_size(size):
+    """Try it."""
+    return size
+
+
 def valley(bound, step, size=4):
     """A loss that is least there, and grows with the distance in factors of two."""
 
@@ -99,15 +131,15 @@ def valley(bound, step, size=4):
 
 @pytest.mark.parametrize(("bound", "step"), [(1 / 64, 32), (8, 1 / 8), (1, 1), (1 / 2, 16)])
 def test_it_finds_the_bottom_from_afar(bound, step):
-    tried = walk(START, valley(bound, step), sizes=False, report=quiet)
+    tried = walked(START, valley(bound, step))
     assert best(tried) == Setting(bound, step, 4)
     assert {setting.size for setting in tried} == {4}
 
 
 def test_sizes_are_tried_where_asked_and_stay_whole():
-    tried = walk(START, valley(1, 1, 64), sizes=True, report=quiet)
+    tried = walked(START, valley(1, 1, 64), sizes=any_size)
     assert best(tried).size == 64
-    smallest = walk(Setting(1.0, 1.0, 1), valley(1, 1, 1), sizes=True, report=quiet)
+    smallest = walked(Setting(1.0, 1.0, 1), valley(1, 1, 1), sizes=any_size)
     assert min(setting.size for setting in smallest) == 1
 
 
@@ -115,19 +147,68 @@ def test_a_flat_ridge_ends_the_walk_at_the_largest_clip():
     def flat(setting):
         return 1 + math.log2(setting.gradient_bound * setting.step) ** 2 + setting.gradient_bound * 1e-3
 
-    tried = walk(START, flat, sizes=False, report=quiet)
-    assert best(tried) == max(setting for setting in tried if flat(setting) <= min(tried.values()) / 0.98)
+    tried = walked(START, flat)
+    assert best(tried) == max(setting for setting in tried if flat(setting) <= min(map(flat, tried)) / 0.98)
     assert len(tried) < MOST / 2
+
+
+def test_what_is_better_by_luck_is_not_proposed():
+    """Eighty results of the same mean: the least of them is far below, and the start stays."""
+    random = np.random.RandomState(1)
+
+    def noisy(setting):
+        runs = tuple((1 + 0.2 * random.standard_normal(8)).tolist())
+        return Measured(float(np.mean(runs)), None, runs)
+
+    class Noisy:
+        def confirm(self, setting):
+            return noisy(setting)
+
+    begun = Candidate("laplace", START)
+    lower, stayed = 0, 0
+    for _ in range(20):
+        tried = walk(START, noisy, sizes=any_size, report=quiet, tilts=True)
+        chosen = min(tried, key=lambda setting: tried[setting].loss)
+        lower += tried[chosen].loss < 0.95 * tried[START].loss
+        found = Search({}, (), Candidate("laplace", chosen), ())
+        stayed += settled(found, begun, lambda _: Noisy())[0].proposed == begun
+    assert lower > 15
+    assert stayed >= 17
+    paired = [Measured(1.0, None, (0.0, 2.0)), Measured(0.9, None, (-0.1, 1.9))]
+    assert paired[1].clearly_below(paired[0])  # each run is better, though runs differ more
+    assert not Measured(0.9, None, (-1.1, 2.9)).clearly_below(paired[0])
+
+
+def test_a_proposal_is_confirmed_in_other_runs(tmp_path):
+    mesh = loaded(tmp_path, changed(loss="hinge", privacy={"mechanism": "none"}) | {"nodes": {}}).mesh
+    trials = Trials(mesh, made_up(2, "signs", 4, 500), 200, 8, 0)
+    chosen, fresh = trials.measure(Setting.of(mesh)), trials.confirm(Setting.of(mesh))
+    assert (len(chosen.runs), len(fresh.runs)) == (8, 16)
+    assert not set(chosen.runs) & set(fresh.runs)
+    assert fresh.better_than_guessing
+    wrong = Measured(1.0, None, (0.9, 1.1), (1.0, 1.0))
+    assert not wrong.better_than_guessing
+
+
+@pytest.mark.parametrize("records", [1, 250, 1_000, 7_733])
+def test_sizes_fit_the_records(records):
+    for size in (1, 3, 64, 500, 5_000, 20_000):
+        even = even_sizes(records)(size)
+        rounds = -(-records // even)
+        assert 1 <= even <= records
+        assert rounds * even - records < rounds  # the last slot lacks fewer than one a round
+    assert even_sizes(1_000)(128) == 125
+    assert even_sizes(250)(500) == 250
 
 
 def test_there_is_an_end_to_trials():
     done = []
-    tried = walk(START, lambda setting: 1 / setting.step, sizes=False, report=done.append)
+    tried = walked(START, lambda setting: 1 / setting.step, report=done.append)
     assert len(tried) == MOST == done[-1]
 
 
 def test_a_setting_that_cannot_be_measured_is_never_the_best():
-    tried = walk(START, lambda setting: 1.0 if setting == START else math.inf, sizes=True, report=quiet)
+    tried = walked(START, lambda setting: 1.0 if setting == START else math.inf, sizes=any_size)
     assert best(tried) == START
 
 
@@ -136,8 +217,8 @@ def test_gains_are_tilted_where_there_are_any():
         away = (setting.gradient_bound / 0.25, setting.step / 2, setting.tilt / 8)
         return 1 + sum(math.log2(one) ** 2 for one in away)
 
-    assert best(walk(START, loss, sizes=True, report=quiet, tilts=True)) == Setting(0.25, 2.0, 4, 8.0)
-    assert {setting.tilt for setting in walk(START, loss, sizes=True, report=quiet)} == {1.0}
+    assert best(walked(START, loss, sizes=any_size, tilts=True)) == Setting(0.25, 2.0, 4, 8.0)
+    assert {setting.tilt for setting in walked(START, loss, sizes=any_size)} == {1.0}
 
 
 # Mechanisms compared: each at the mesh's epsilon, and what is proposed can be pasted whole.
@@ -205,7 +286,7 @@ def test_the_first_mechanism_that_gets_near_the_best_is_proposed(tmp_path):
 
     def found(*names):
         return search(
-            mesh, names, 1e-6, lambda one: Invented(one, None, 1, 1, 1), sizes=False, report=[].append
+            mesh, names, 1e-6, lambda one: Invented(one, None, 1, 1, 1), sizes=None, report=[].append
         )
 
     assert found("laplace", "l2-sphere").proposed.mechanism == "laplace"  # within 2 %
@@ -231,7 +312,7 @@ def test_gains_are_sought_and_proposed_with_the_step(tmp_path):
     def trials_of(mesh):
         return Trials(mesh, pilot, 300, 1, 1)
 
-    found = search(file.mesh, ("l2-sphere",), None, trials_of, sizes=False, report=lambda _: None)
+    found = search(file.mesh, ("l2-sphere",), None, trials_of, sizes=None, report=lambda _: None)
     start = Candidate("l2-sphere", Setting.of(file.mesh))
     assert found.tried[found.proposed].loss < 0.8 * found.tried[start].loss
     chosen = found.proposed.setting
