@@ -54,7 +54,22 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
             problems_so_far += _loss_problems(file, whole, name)
             problems_so_far += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
     problems_so_far = problems_so_far or privacy_problems(file, whole)
+    problems_so_far += _rule_problems(file, mesh)
     return problems_so_far + attempt(("topology",), mesh.topology, lambda: whole.schedule)
+
+
+def _rule_problems(file: str, mesh: MeshSettings) -> list[Problem]:
+    """Return the mistakes of a rule that settings beside it contradict."""
+    rule, wrong = mesh.rule, list[Problem]()
+    if rule is None:
+        return wrong
+    if rule.columns is not None and rule.columns > mesh.columns:
+        text = f"must be at most {mesh.columns}, the number of features"
+        wrong.append(Problem(file, ("mesh", "rule", "columns"), text, rule.columns))
+    if rule.records is not None and mesh.slots.size > rule.records:
+        text = f"must be at most {rule.records}, rule.records"
+        wrong.append(Problem(file, ("mesh", "slots", "size"), text, mesh.slots.size))
+    return wrong
 
 
 def _loss_problems(file: str, whole: Mesh, node: str | None) -> list[Problem]:

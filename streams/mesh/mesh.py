@@ -221,7 +221,7 @@ class Mesh:
     @property
     def cautions(self) -> list[str]:
         """A line for each setting that is valid but probably unintended."""
-        return [*_unconnected(self), *_growing(self)]
+        return [*_unconnected(self), *_growing(self), *_few_records(self.settings)]
 
     @cached_property
     def topics(self) -> MeshTopics:
@@ -453,3 +453,11 @@ def _growing(whole: Mesh) -> Iterator[str]:
     if radius > LARGEST_RADIUS:
         allowed = "above 1, so states grow until the set holds them: hardly a model of anything that moves"
         yield f"mesh.algorithm.dynamics.matrix: spectral radius {radius:.6g}: {allowed}"
+
+
+def _few_records(mesh: MeshSettings) -> Iterator[str]:
+    """Yield a line if a rule has fewer records than members: its records are those of one node."""
+    rule = mesh.rule
+    if rule is not None and rule.records is not None and rule.records < rule.members:
+        fewer = f"fewer than the {rule.members:,} members: it is the number of each node's records"
+        yield f"mesh.rule.records: {rule.records:,}: {fewer}"

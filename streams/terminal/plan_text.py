@@ -10,9 +10,11 @@ from streams.mesh.algorithm import dynamics
 from streams.mesh.file import MeshFile, ended_slots
 from streams.mesh.mesh import Mesh, MeshNode, lag_limits, why_for_ever
 from streams.mesh.settings.base import Settings
+from streams.mesh.settings.files import as_flow
 from streams.mesh.settings.mesh import MeshSettings, TopologySettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
+from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
 from streams.terminal.text import counted, described, headline, listed, promises, spending
@@ -28,6 +30,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     mesh = file.mesh
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
+    yield from rule_facts(mesh)
     yield from motion_facts(mesh)
     yield from _members(file)
     schedule_windows = windows(file.resolved.schedule, rounds)
@@ -44,6 +47,26 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     ended = ended_slots(file, rounds, now) if file.names_brokers else None
     if ended is not None:
         yield "ended", ended
+
+
+def rule_facts(mesh: MeshSettings) -> Iterator[Fact]:
+    """Yield what the mesh's rule has chosen and why, and where the file's own value stands in its place."""
+    if mesh.rule is None:
+        return
+    yield "rule", f"version {mesh.rule.version}, for {mesh.rule.in_words}; all nodes choose alike"
+    for key, choice, value in resolved(mesh):
+        if value == choice.value:
+            yield "", f"{key}: {_as_written(value)}: {choice.why}"
+        else:
+            yield (
+                "",
+                f"{key}: {_as_written(value)}: given; by the rule it would be {_as_written(choice.value)}",
+            )
+
+
+def _as_written(value: object) -> str:
+    """Return a setting's value as on one line of a mesh file."""
+    return "none" if value is None else as_flow(value)
 
 
 def _members(file: MeshFile) -> Iterator[Fact]:

@@ -240,6 +240,12 @@ def as_yaml(tree: Any) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
+def as_flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=math.inf)
+    return text.removesuffix("\n").removesuffix("...").removesuffix("\n")
+
+
 def _without_names(problem: str) -> str:
     """Return a problem without the word that it quotes: it may be a password without quotes that begins with
     * or !.

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -32,6 +33,7 @@ from streams.mesh.settings.privacy import (
     TimeSlotsSettings,
     members,
 )
+from streams.mesh.settings.rule import RuleSettings, filled
 from streams.mesh.settings.schema import SchemaSettings
 
 # The target that made-up sensors measure: its path and its speed.
@@ -171,6 +173,9 @@ class MeshSettings(Settings):
     data-deadletter, predictions, decisions and spends, with which other topics' names begin."""
     run: Name
     """The name of one execution. A new run needs a new name. What is spent adds up over runs."""
+    rule: RuleSettings | None = Field(None, exclude_if=absent)
+    """Public values from which settings follow that are left out here. Not given: nothing may be left out
+    that has no default."""
     nodes: Annotated[
         dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
@@ -185,14 +190,14 @@ class MeshSettings(Settings):
     with its bounds and lists. A node's own schema must make the same features. A source without a schema uses
     this one. Not given: each source has a schema of its own, which must make `dimension` features."""
     algorithm: AlgorithmSettings
-    """The algorithm that makes a decision from gradients and neighbours' releases."""
+    """The algorithm that makes a decision from gradients and neighbours' releases. A `rule` may choose it."""
     loss: LossSettings
     """The loss that decisions minimise."""
     class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
     """The weight of a record by its label: [negative, positive], or a number for each class. For hinge,
     logistic and softmax. Not given: all have the same weight."""
     slots: SlotSettings
-    """The records that a round learns from."""
+    """The records that a round learns from. A `rule` may choose them."""
     privacy: PrivacySettings
     """The mechanism between a node's gradients and its releases."""
     topology: TopologySettings
@@ -236,6 +241,12 @@ class MeshSettings(Settings):
     schedulers: dict[Name, PublicKey] = Field(default_factory=dict)
     """The public keys of the schedulers, by names of your choice. Needed with `signatures: required`
     alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_rule(cls, value: Any) -> Any:
+        ruled = isinstance(value, Mapping) and value.get("rule") is not None
+        return filled(value) if ruled else value
 
     @model_validator(mode="after")
     def _dimension_of_features(self) -> Self:
@@ -313,7 +324,7 @@ class MeshSettings(Settings):
         differing = [node for node, settings in self.nodes.items() if settings.overrides]
         if differing:
             raise refusal(f"{name} is one mean of all nodes: all must be alike", "nodes", differing[0])
-        if self.class_weights is not None:
+        if self.class_weights is not None and name != "class-sums":
             raise refusal(f"{name} has each class by itself: must not be given", "class_weights")
         if self.features is not None and self.features.intercept and not self.has_cut:
             text = f"{name} has rows of their own norm: must be outside, or not be given"
@@ -415,6 +426,7 @@ class MeshSettings(Settings):
         optional = set() if self.class_weights is None else {"class_weights"}
         optional |= set() if self.layout == "edges" else {"layout"}
         optional |= set() if self.signatures == "none" else {"signatures"}
+        optional |= set() if self.rule is None else {"rule"}
         agreed = self.model_dump(mode="json", include=AGREED | {"privacy"} | optional)
         if self.features is not None:
             # The features are a list, because canonical JSON sorts a mapping's keys. Defaults are left out,

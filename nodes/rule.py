@@ -1,0 +1,312 @@
+"""Settings by rule: what a mesh file leaves out, from public values alone, with the reason for each choice.
+
+`chosen` is a function of `Public`: the rule's block of the mesh file, and the dimension, epsilon, delta, loss
+and class weights, which all stand in the digest. It reads no clock, no record, no list of members, and no
+part of a node's own. A setting that the file gives enters as it is (`size`, `algorithm`, `mechanism`), and
+what follows is chosen for it.
+
+| case | algorithm | slots | mechanism |
+|---|---|---|---|
+| classes, a delta, nu at most `LARGEST_NU` | moments | one | gaussian |
+| classes, a delta, nu above it, or class weights, or three classes | class-sums | one | gaussian |
+| classes, no delta | class-sums | one | laplace |
+| the same over more than 500 slots, or without an end, and a delta | the same | as given | gaussian-bisr |
+| one record a slot, no delta | dpdo-nc for classes, else as given | 1 | l2-sphere; laplace: see below |
+| any other loss or algorithm | as given | as given, else 1 | as above; without a delta laplace |
+
+One record a slot in two dimensions has laplace above epsilon 4, where its noise is less than l2-sphere's.
+
+nu is the size of the noise in the moments' covariance (`nodes.discriminant`) at kappa = 1 and at the mean of
+all members, after all records: with n records in T slots, N members, d features, and the deviation s of one
+coordinate's noise in the sum over the slots,
+
+    nu = sqrt(2 d) s/(n sqrt(N)),  s = sigma Delta sqrt(T), Delta^2 = 2 (1 + kappa^2 (1 + c^2)), c = 1/3.
+
+sigma is the Gaussian noise of (epsilon, delta) at sensitivity 1. Noise that is correlated over rounds has its
+own s. A stream without an end is looked at after 500 rounds. Where nu is large the ridge is, and the second
+moments have no effect on the decision: then they only make the noise larger.
+
+The thresholds and kappa were chosen on packaged data sets by `experiments/rule_choice.py`, and are reported
+on others by `experiments/rule_report.py`.
+
+For one record a slot and classes: rows have L2 norm 1, so no gradient is longer than the bound, and the clip
+never bites. The set is the ball of radius R = 1, in which hinge is linear, and the step is that of the least
+bound on the regret (Zinkevich 2003): with G the root of the mean square length of a noisy gradient, alpha = R
+sqrt(N/T)/G, or R sqrt(N/t)/G in round t of a stream without an end.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nodes.accounting.calibration import gaussian_delta
+from nodes.discriminant import mean_deviation
+from nodes.privacy.bisr_coefficients import band_matrix
+from nodes.privacy.features import HEIGHT
+from nodes.privacy.l2_sphere import sphere_radius
+
+VERSION = 1
+LARGEST_NU = 0.1
+"""The nu above which class sums take the place of moments."""
+SMALL_NU = 0.03
+"""The nu up to which kappa is 1; above it is 3."""
+FEW_ROUNDS = 500
+"""The most rounds of a run whose noise is independent; a stream without an end is looked at after so many."""
+MOST_BANDS = 64
+LONG_RELEASE, BANDS_OF_LONG = 5_000, 16
+"""Of releases longer than the first, noise is correlated over at most the second number of rounds."""
+FEW_RECORDS = 2_000
+"""The records of a node up to which one slot of class sums with a pure epsilon is known to do well."""
+LARGE_EPSILON = Fraction(4)
+"""The epsilon of one record above which laplace has less noise than l2-sphere in two dimensions."""
+SUMS = ("class-sums", "moments")
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """What the rule reads.
+
+    Attributes
+    ----------
+    records, members, entries
+        The rule's block: the records of each node (None: without an end), the number of nodes, and the most
+        features of a row that are not 0 (None: all).
+    columns, dimension
+        The number of features without an intercept, and of coordinates that a loss sees.
+    classes
+        The number of classes that the loss tells apart; 0: it is another loss.
+    weighted
+        Whether there are class weights.
+    epsilon, delta
+        Those of one release; None: none.
+    size, algorithm, mechanism
+        As the file gives them; None: the rule chooses.
+    """
+
+    records: int | None
+    members: int
+    columns: int
+    dimension: int
+    classes: int
+    epsilon: Fraction | None
+    delta: float | None
+    entries: int | None = None
+    weighted: bool = False
+    size: int | None = None
+    algorithm: str | None = None
+    mechanism: str | None = None
+
+
+class RuleChoice(NamedTuple):
+    """A setting's value as a mesh file has it, and why."""
+
+    value: Any
+    why: str
+
+
+def chosen(public: Public) -> dict[str, RuleChoice]:
+    """Return the choices by keys of the mesh file with dots, in the order in which they follow.
+
+    Each follows from the settings that are given, also from its own where another is chosen in its place.
+    """
+    return dict(_choices(public))
+
+
+class PlannedSlots(NamedTuple):
+    """The records of a slot, the number of slots (None: without an end), and the noise on each."""
+
+    size: int
+    rounds: int | None
+    mechanism: str
+
+
+def _choices(public: Public) -> Iterator[tuple[str, RuleChoice]]:
+    """Yield the choices; what the rule has no answer for is left out."""
+    size = _size(public)
+    yield "slots.size", size
+    records = public.size or size.value
+    rounds = None if public.records is None else -(-public.records // records)
+    mechanism = _mechanism(public, records, rounds)
+    yield "privacy.mechanism", mechanism
+    slots = PlannedSlots(records, rounds, public.mechanism or mechanism.value)
+    yield from _sums(public, slots) if _is_sum(public) else _gradients(public, slots)
+
+
+def _is_sum(public: Public) -> bool:
+    """Return whether the algorithm is class sums or moments, as given or by the rule."""
+    if public.algorithm is not None or public.classes == 0:
+        return public.algorithm in SUMS
+    is_single = public.size == 1 and public.records != 1
+    return public.mechanism != "l2-sphere" and not (is_single and public.delta is None)
+
+
+def _size(public: Public) -> RuleChoice:
+    """Return the records of a slot."""
+    if public.records is None:
+        return RuleChoice(1, "a stream without an end")
+    if not _is_sum(replace(public, size=None)):
+        return RuleChoice(1, "gradients: one record a step")
+    reason = "all records of a node in one slot: one release has the least noise"
+    if public.delta is None and public.records > FEW_RECORDS:
+        reason += f"; whether more slots are better above {FEW_RECORDS:,} records is not known"
+    return RuleChoice(public.records, reason)
+
+
+def _mechanism(public: Public, size: int, rounds: int | None) -> RuleChoice:
+    """Return the mechanism of slots of that size."""
+    if public.delta is not None and (rounds is None or rounds > FEW_ROUNDS):
+        stream = "a stream without an end" if rounds is None else f"more than {FEW_ROUNDS} rounds"
+        return RuleChoice("gaussian-bisr", f"a delta, and {stream}: a sum over rounds has less noise")
+    if public.delta is not None:
+        return RuleChoice("gaussian", f"a delta, and at most {FEW_ROUNDS} rounds: it keeps no secret")
+    if _is_sum(public):
+        return RuleChoice("laplace", "no delta")
+    if size > 1:
+        return RuleChoice("laplace", "no delta, and more than one record a slot")
+    if public.dimension == 2 and public.epsilon is not None and public.epsilon > LARGE_EPSILON:
+        return RuleChoice("laplace", f"one record a slot in two dimensions, epsilon above {LARGE_EPSILON}")
+    return RuleChoice("l2-sphere", "one record a slot, and no delta")
+
+
+def bands_of(rounds: int | None, length: int) -> int:
+    """Return the rounds over which noise is correlated, for releases of that length."""
+    largest = MOST_BANDS if length <= LONG_RELEASE else BANDS_OF_LONG
+    return min(largest, rounds or largest)
+
+
+def noise_size(
+    public: Public, slots: PlannedSlots, epsilon: Fraction, delta: float, *, bands: int = 1
+) -> float:
+    """Return nu at kappa = 1; inf for an epsilon or delta out of range."""
+    rounds = FEW_ROUNDS if slots.rounds is None else slots.rounds
+    multiplier = noise_multiplier(float(epsilon), delta)
+    reach = math.sqrt(2 * (2 + HEIGHT**2))
+    factors, sensitivity = None, 1.0
+    if slots.mechanism == "gaussian-bisr":
+        matrix = band_matrix(bands)
+        factors, sensitivity = np.append(1.0, -matrix.weights * 2.0**-30), matrix.norm
+    deviation = mean_deviation(multiplier * reach * sensitivity, rounds, factors)
+    return math.sqrt(2 * public.columns / public.members) * deviation / slots.size
+
+
+def noise_multiplier(epsilon: float, delta: float) -> float:
+    """Return sigma: the least Gaussian noise at sensitivity 1 for (epsilon, delta); inf out of range."""
+    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
+        return math.inf
+    low, high = 2.0**-40, 2.0**40  # of mu = 1/sigma, on a scale of ratios
+    while high > low * (1 + 1e-12):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return 1 / low
+
+
+def _sums(public: Public, slots: PlannedSlots) -> Iterator[tuple[str, RuleChoice]]:
+    """Yield the algorithm that sums rows, what belongs to it, and the bands of its noise."""
+    correlated = slots.mechanism == "gaussian-bisr"
+    length = (public.columns + 4) * (public.columns + 1) // 2
+    bands = bands_of(slots.rounds, length)
+    nu = _nu(public, slots, bands)
+    name, reason = _name(public, slots, nu)
+    yield "algorithm.name", RuleChoice(name, reason)
+    name = public.algorithm or name
+    if name == "moments":
+        small = nu <= SMALL_NU
+        relation = "at most" if small else "above"
+        yield "algorithm.kappa", RuleChoice(1.0 if small else 3.0, f"nu = {nu:.2g}, {relation} {SMALL_NU:g}")
+    elif slots.mechanism == "laplace" and public.entries is not None:
+        yield (
+            "algorithm.entries",
+            RuleChoice(public.entries, "rule.columns: the most numbers of a row that are not 0"),
+        )
+    if name == "class-sums":
+        length = max(2, public.classes) * (public.columns + 1)
+        bands = bands_of(slots.rounds, length)
+    if correlated:
+        yield "privacy.bands", RuleChoice(bands, _why_bands(slots.rounds, length))
+
+
+def _nu(public: Public, slots: PlannedSlots, bands: int) -> float:
+    """Return nu; 0 without noise, inf without a delta."""
+    if slots.mechanism == "none":
+        return 0.0
+    if public.epsilon is None or public.delta is None:
+        return math.inf
+    return noise_size(public, slots, public.epsilon, public.delta, bands=bands)
+
+
+def _name(public: Public, slots: PlannedSlots, nu: float) -> tuple[str, str]:
+    """Return class-sums or moments, and why."""
+    if public.weighted:
+        return "class-sums", "class weights: each class has its own mean, however many records it has"
+    if public.classes > 2:
+        return "class-sums", f"{public.classes} classes, and moments tell two apart"
+    if slots.mechanism == "laplace":
+        return "class-sums", "no delta, which moments need"
+    inputs = f"N = {public.members:,}, d = {public.columns:,}"
+    after = f" after {FEW_ROUNDS} rounds" if slots.rounds is None else ""
+    if nu <= LARGEST_NU:
+        return "moments", f"nu = {nu:.2g}{after}, at most {LARGEST_NU:g} ({inputs})"
+    return (
+        "class-sums",
+        f"nu = {nu:.2g}{after}, above {LARGEST_NU:g}: second moments would be noise ({inputs})",
+    )
+
+
+def _why_bands(rounds: int | None, length: int) -> str:
+    largest = MOST_BANDS if length <= LONG_RELEASE else BANDS_OF_LONG
+    if rounds is not None and rounds < largest:
+        return "one for each round"
+    return f"at most {largest}, as a release has {length:,} numbers"
+
+
+def _gradients(public: Public, slots: PlannedSlots) -> Iterator[tuple[str, RuleChoice]]:
+    """Yield the bands of gradients' noise and, for losses of classes, what clips and moves."""
+    if slots.mechanism == "gaussian-bisr":
+        bands = bands_of(slots.rounds, public.dimension)
+        yield "privacy.bands", RuleChoice(bands, _why_bands(slots.rounds, public.dimension))
+    if public.classes == 0:
+        return
+    norm = "L1" if slots.mechanism == "laplace" else "L2"
+    bound = _longest_gradient(public, norm)
+    yield "privacy.gradient_bound", RuleChoice(bound, f"no gradient of a row of norm 1 is longer in {norm}")
+    yield "algorithm.name", RuleChoice("dpdo-nc", "one record a slot: a gradient step for each")
+    yield "algorithm.constraint", RuleChoice({"l2-ball": 1.0}, "in which a row's score is at most about 1")
+    length = _noisy_length(public, slots, bound)
+    if not math.isfinite(length):
+        return
+    scale = math.sqrt(public.members / (slots.rounds or 1)) / length
+    rule = "inverse-sqrt" if slots.rounds is None else "constant"
+    reason = "the least bound on the regret"
+    yield "algorithm.step_size", RuleChoice({"rule": rule, "a": _rounded(scale)}, reason)
+
+
+def _longest_gradient(public: Public, norm: str) -> float:
+    """Return the most that a gradient of a row of L2 norm 1, and an intercept, is long."""
+    entries = min(public.entries or public.columns, public.columns)
+    row = math.sqrt(entries) + HEIGHT if norm == "L1" else math.hypot(1.0, HEIGHT)
+    classes = 1.0 if public.classes <= 2 else (2.0 if norm == "L1" else math.sqrt(2.0))
+    return _rounded(row * classes, up=True)
+
+
+def _noisy_length(public: Public, slots: PlannedSlots, bound: float) -> float:
+    """Return the root of the mean square length of a noisy mean of a slot's gradients."""
+    d, epsilon = public.dimension, math.inf if public.epsilon is None else float(public.epsilon)
+    if slots.mechanism == "none":
+        noise = 0.0
+    elif slots.mechanism == "l2-sphere":
+        return bound * sphere_radius(public.epsilon or Fraction(1), d) / math.sqrt(slots.size)
+    elif slots.mechanism == "laplace":
+        noise = math.sqrt(2 * d) * 2 * bound / epsilon
+    else:
+        noise = math.sqrt(d) * 2 * bound * noise_multiplier(epsilon, public.delta or 0.0)
+    return math.hypot(bound, noise / slots.size)
+
+
+def _rounded(value: float, *, up: bool = False) -> float:
+    """Return three digits of a value above 0, which every platform computes alike; `up`: not less."""
+    digits = 2 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10**digits) / 10**digits, digits) if up else round(value, digits)

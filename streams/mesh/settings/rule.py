@@ -1,0 +1,180 @@
+"""The rule of a mesh file: its block, and the settings that it stands in for, filled in before a digest."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from nodes.rule import VERSION, Public, RuleChoice, chosen
+from streams.mesh.settings.algorithm import DynamicsSettings, LossSettings
+from streams.mesh.settings.base import Count, Settings, or_none, refusal
+from streams.mesh.settings.privacy import Delta, Epsilon, EpsilonSettings, release_epsilon
+from streams.mesh.settings.schema import SchemaSettings
+
+Tree = Mapping[str, Any]
+
+
+def _known_version(value: object) -> object:
+    if isinstance(value, bool) or value != VERSION:
+        raise refusal(f"must be {VERSION}: this version of mirrormesh has no other tables")
+    return value
+
+
+class RuleSettings(Settings):
+    """Public values from which settings follow that the file leaves out: `algorithm`, `slots.size`,
+    `privacy.mechanism`, `bands` and, for losses of classes, `gradient_bound`, `constraint` and `step_size`.
+    What the file gives stays. The rule also reads the dimension, loss, class weights, epsilon and delta.
+    """
+
+    version: Annotated[int, BeforeValidator(_known_version)]
+    """The version of the rule's tables. It must be 1."""
+    records: Annotated[Count | None, BeforeValidator(or_none)]
+    """n: the number of records that each node has, or will have. `none`: a stream without an end."""
+    members: Count
+    """N: the number of nodes for which settings are chosen. It stays where nodes join or leave."""
+    columns: Count | None = None
+    """s: the most features of a record that are not 0 at once, which is the number of columns of a schema
+    without numbers. Not given: all features, which costs accuracy without a delta."""
+
+    @property
+    def in_words(self) -> str:
+        """The records and nodes."""
+        records = "records without an end" if self.records is None else f"{self.records:,} records"
+        return f"{records} at each of {self.members:,} nodes"
+
+
+class Resolved(NamedTuple):
+    """A choice of the rule by its key with dots, and the mesh's value, which the file may have given."""
+
+    key: str
+    choice: RuleChoice
+    value: Any
+
+
+def filled(tree: Tree) -> Tree:
+    """Return the shared part with what its rule chooses in place of what it leaves out.
+
+    Where what the rule reads is itself a mistake, settings that are left out are filled in somehow: the
+    mistakes are reported alone. Raises a refusal for a setting that the rule has no answer for.
+    """
+    try:
+        public = _public(tree)
+    except (ValidationError, PydanticCustomError, ValueError, TypeError):
+        return _with(tree, _anything(tree))
+    choices = {key: choice.value for key, choice in chosen(public).items()}
+    slots = tree.get("slots", {"by": "count"})
+    if "slots.size" in choices and isinstance(slots, Mapping) and slots.get("by") == "time":
+        raise refusal("missing: a rule chooses no size for slots by time", "slots", "size")
+    if "algorithm" not in tree and "algorithm.name" not in choices:
+        text = "a rule chooses it for hinge, logistic, and softmax of three classes or more alone"
+        raise refusal(f"missing: {text}", "algorithm")
+    return _with({**tree, "slots": slots}, choices)
+
+
+def resolved(mesh: Any) -> list[Resolved]:
+    """Return each choice for a mesh with a rule, beside the mesh's own value."""
+    tree = {key: getattr(mesh, key) for key in _READ}
+    return [
+        Resolved(key, choice, _value(mesh, key.split("."))) for key, choice in chosen(_public(tree)).items()
+    ]
+
+
+_READ = ("rule", "loss", "features", "dimension", "class_weights", "algorithm", "privacy", "slots")
+"""What the rule reads of the shared part. Neither nodes nor rounds are among it."""
+
+
+def _public(tree: Tree) -> Public:
+    """Return what the rule reads. Raises an error of some kind where it cannot be read."""
+    rule = RuleSettings.model_validate(tree["rule"])
+    loss = LossSettings.model_validate(tree["loss"])
+    algorithm, privacy, slots = (_mapping(tree.get(key)) for key in ("algorithm", "privacy", "slots"))
+    columns, dimension = _dimensions(tree, loss, algorithm)
+    size = slots.get("size")
+    size = None if size is None else TypeAdapter(Count).validate_python(size, strict=True)
+    classes = 2 if loss.signed else loss.softmax or 0
+    delta, name = privacy.get("delta"), algorithm.get("name")
+    return Public(
+        records=rule.records,
+        members=rule.members,
+        entries=rule.columns,
+        columns=columns,
+        dimension=dimension,
+        classes=0 if loss.softmax == 2 else classes,
+        weighted=tree.get("class_weights") is not None,
+        epsilon=_epsilon(privacy.get("epsilon"), size or 1),
+        delta=None if delta is None else TypeAdapter(Delta).validate_python(delta, strict=True),
+        size=size,
+        algorithm=name,
+        mechanism=_mechanism(privacy),
+    )
+
+
+def _mapping(value: object) -> Tree:
+    if value is None:
+        return {}
+    tree = dict(value) if isinstance(value, Mapping | Settings) else None
+    if tree is None:
+        raise TypeError
+    return tree
+
+
+def _dimensions(tree: Tree, loss: LossSettings, algorithm: Tree) -> tuple[int, int]:
+    """Return the number of features without an intercept outside, and of coordinates that the loss sees."""
+    features, has_cut = tree.get("features"), False
+    width = tree.get("dimension")
+    if features is not None:
+        schema = SchemaSettings.model_validate(features)
+        has_cut = schema.intercept == "outside"
+        width = schema.width * loss.decisions_per_feature
+    dynamics = algorithm.get("dynamics")
+    if dynamics is not None:
+        motion = DynamicsSettings.model_validate(dynamics)
+        observed = len(algorithm.get("observes") or motion.usual)
+        return observed, observed
+    width = TypeAdapter(Count).validate_python(width, strict=True)
+    return max(1, width // loss.decisions_per_feature - has_cut), width
+
+
+def _epsilon(value: object, size: int) -> Any:
+    if value is None:
+        return None
+    epsilon: Any = TypeAdapter(Epsilon).validate_python(value)
+    return release_epsilon(epsilon, size) if isinstance(epsilon, EpsilonSettings) else epsilon
+
+
+def _mechanism(privacy: Tree) -> str | None:
+    """Return the mechanism; noise on the parameters is laplace's alone."""
+    mechanism: str | None = privacy.get("mechanism")
+    return "laplace" if mechanism is None and privacy.get("on") == "parameters" else mechanism
+
+
+def _anything(tree: Tree) -> dict[str, Any]:
+    """Return settings that are right by themselves, where the rule cannot choose."""
+    privacy = tree.get("privacy")
+    has_delta = isinstance(privacy, Mapping) and privacy.get("delta") is not None
+    return {
+        "slots.size": 1,
+        "algorithm.name": "class-sums",
+        "privacy.mechanism": "gaussian" if has_delta else "laplace",
+    }
+
+
+def _with(tree: Tree, choices: Mapping[str, Any]) -> Tree:
+    """Return the tree with the choices where nothing is given; parts of it that are no mapping stay."""
+    parts = {"slots": {"by": "count"}, "algorithm": {}, "privacy": {}}
+    completed = {**tree, **{key: tree.get(key, part) for key, part in parts.items()}}
+    for key, value in choices.items():
+        part, name = key.split(".")
+        settings = completed[part]
+        if isinstance(settings, Mapping) and settings.get(name) is None:
+            completed[part] = {**settings, name: value}
+    return {key: value for key, value in completed.items() if value != {} or key in tree}
+
+
+def _value(mesh: Any, path: list[str]) -> Any:
+    """Return a setting of the mesh as a mesh file has it."""
+    value = getattr(getattr(mesh, path[0]), path[1])
+    if isinstance(value, Settings):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return value
