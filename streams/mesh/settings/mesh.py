@@ -173,9 +173,6 @@ class MeshSettings(Settings):
     data-deadletter, predictions, decisions and spends, with which other topics' names begin."""
     run: Name
     """The name of one execution. A new run needs a new name. What is spent adds up over runs."""
-    rule: RuleSettings | None = Field(None, exclude_if=absent)
-    """Public values from which settings follow that are left out here. Not given: nothing may be left out
-    that has no default."""
     nodes: Annotated[
         dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
@@ -189,6 +186,9 @@ class MeshSettings(Settings):
     """The schema that all nodes share: a mapping, or the path of a YAML file that holds it. It is public,
     with its bounds and lists. A node's own schema must make the same features. A source without a schema uses
     this one. Not given: each source has a schema of its own, which must make `dimension` features."""
+    rule: RuleSettings | None = Field(None, exclude_if=absent)
+    """Public values from which settings follow that are left out here. Not given: nothing may be left out
+    that has no default."""
     algorithm: AlgorithmSettings
     """The algorithm that makes a decision from gradients and neighbours' releases. A `rule` may choose it."""
     loss: LossSettings
