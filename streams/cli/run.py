@@ -26,6 +26,7 @@ from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.report import progress_bar, say, say_labels, say_promises, say_summary
 from streams.terminal.text import listed
+from streams.terminal.verdicts import say_verdicts
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 
 # Words the reason why a run in one process ended.
@@ -222,6 +223,7 @@ def report(
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
     if summary.rounds:
         say_summary(console, summary)
+        say_verdicts(console, {node.name: node.verdict for node in summary.nodes if node.verdict is not None})
         if starved(local) and not (summary.interrupted or console.quiet):
             say(console, f"The run ended: {what_ended(local, file)}")
     else:

@@ -25,6 +25,7 @@ from streams.codec.topics import MeshTopics
 from streams.live.node_role import NodeObserver, NodeRole
 from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.mesh.mesh import NodeContext
+from streams.metrics.verdict import OwnerScore
 from streams.records.record import Decoder, RawRecord
 from streams.records.slot_feed import DataLog, RecordCounts, SlotFeed
 from streams.runtime.actions import Ended, at_once, in_memory
@@ -38,12 +39,13 @@ from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbea
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """The parts of one node."""
+    """The parts of one node. `score`: makes what scores its run for its owner."""
 
     learner: Learner
     slots: Callable[[], Slots[bytes]]
     decoder: Decoder
     records: Iterable[RawRecord]
+    score: Callable[[], OwnerScore | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Records a mesh that one party runs in one process, round by round, in memory."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from nodes.protocol import Stepped
 from nodes.regret import LocalRegret
 from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations
+from streams.metrics.verdict import OwnerScore, Verdict
 
 T = TypeVar("T")
 
@@ -40,10 +42,16 @@ class NodeHistory:
 
 
 class Recorder:
-    """Collects the reports of all nodes of a run, and computes regret over those collected."""
+    """Collects the reports of all nodes of a run, and computes regret over those collected.
 
-    def __init__(self, regrets: dict[str, LocalRegret]) -> None:
+    `scores`: what scores each node's run for its owner; None for a loss without a label to predict.
+    """
+
+    def __init__(
+        self, regrets: dict[str, LocalRegret], scores: Mapping[str, OwnerScore | None] | None = None
+    ) -> None:
         self.nodes = {name: NodeHistory(regret) for name, regret in sorted(regrets.items())}
+        self._scores = {} if scores is None else scores
         self._pending: dict[str, Decided] = {}
 
     def __call__(self, name: str, report: Report) -> None:
@@ -61,6 +69,11 @@ class Recorder:
     def common_rounds(self) -> int:
         """The number of rounds that every node has stepped."""
         return min(len(node.rounds) for node in self.nodes.values())
+
+    def verdict(self, name: str, closing: FloatArray) -> Verdict | None:
+        """Return the verdict on a node's run, whose last decision is `closing` (d,); None without scores."""
+        score = self._scores.get(name)
+        return None if score is None else score.verdict(closing)
 
     def decisions(self) -> FloatArray:
         """Return the decisions of the common rounds, shape (T, N, d), nodes in bytes order."""
@@ -89,5 +102,8 @@ class Recorder:
         offsets = [release - decided.own for release in decided.heard]
         node.gaps.append(max([math.sqrt(np.add.reduce(q * q)) for q in offsets], default=0.0))
         node.observations.append(disclosed_to_owner(scored.observations))
+        if (score := self._scores.get(name)) is not None:
+            gradient, clipped = disclosed_to_owner(scored.gradient), disclosed_to_owner(scored.clipped)
+            score.add(scored.round, scored.decision, node.observations[-1], gradient, clipped)
         node.regret.add(scored.gradient, scored.decision)
         node.regrets.append(disclosed_to_owner(node.regret.value()))

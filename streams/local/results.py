@@ -24,6 +24,8 @@ from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
 from streams.mesh.errors import check_output
 from streams.mesh.file import MeshFile
+from streams.metrics.judgement import as_tree
+from streams.metrics.verdict import Verdict
 from streams.records.slot_feed import RecordCounts
 
 # The network's regret of a run, which only a party that runs all nodes can know.
@@ -65,7 +67,8 @@ class NodeSummary:
     `regret` is R_T/T, local and first-order. `stream_epsilon` is the epsilon of the node's whole stream
     (stream level), None if nothing is protected. `malformed` counts the records that could not be decoded;
     `untimed`, `late` and `overfull` count records that entered no slot; `learnt` counts records that entered
-    a slot and could be decoded. Counts are None if nobody counted (records.slot_feed.RecordCounts). Regret
+    a slot and could be decoded. `verdict`: how good its decisions are on its own records; None for a loss
+    without a label to predict. Counts are None if nobody counted (records.slot_feed.RecordCounts). Regret
     and these counts are private figures. `decision` is the newest decision, `average` the average over the
     `averaged` rounds of the current life of the node's journal; both are public.
     """
@@ -83,6 +86,7 @@ class NodeSummary:
     late: int = 0
     overfull: int = 0
     learnt: int | None = None
+    verdict: Verdict | None = None
 
     @property
     def promise(self) -> Promise:
@@ -150,6 +154,7 @@ class Summary:
                 "average": node.average,
                 "averaged": node.averaged,
             }
+            | ({} if node.verdict is None else {"verdict": as_tree(node.verdict)})
             for node in self.nodes
         ]
         return asdict(replace(self, nodes=())) | {"nodes": nodes}
@@ -179,6 +184,9 @@ def summarise(
     )
     if rounds == 0:
         return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
+    nodes = tuple(
+        replace(node, verdict=recorder.verdict(node.name, np.array(node.decision))) for node in nodes
+    )
     decision = recorder.decisions()[-1].mean(0)
     average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from nodes.accounting.spends import Spend
@@ -21,6 +22,7 @@ from streams.mesh.errors import (
 )
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.mesh import TopologySettings
+from streams.metrics.verdict import owner_score
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
 from streams.records.sources import check_source, open_source, records_to_score
@@ -60,7 +62,13 @@ def mesh_parts(
             raise file.refuse(("nodes", name, "source", "labels"), text, labels.topic)
         source = open_source(file, name, settings.seed)
         check_source(file, name)
-        nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
+        nodes[name] = NodeParts(
+            mesh.node(name).learner,
+            mesh.slots,
+            source.decoder,
+            source.records,
+            partial(owner_score, mesh.node(name)),
+        )
     scheduler = replace(mesh.scheduler(silence=silence, rounds=rounds), one_process=silence is None)
     prices = {name: mesh.node(name).price for name in settings.nodes}
     return MeshParts(
@@ -200,7 +208,8 @@ class LocalRun:
     ) -> None:
         self.parts = parts
         self.recorder = Recorder(
-            {name: _regret(node.learner.algorithm) for name, node in parts.nodes.items()}
+            {name: _regret(node.learner.algorithm) for name, node in parts.nodes.items()},
+            {name: node.score() for name, node in parts.nodes.items()},
         )
         ids = {} if new_id is None else {"new_id": new_id}
         state = None if spends is None else spends.state

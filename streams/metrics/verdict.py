@@ -1,0 +1,338 @@
+"""The verdict on what one owner's records have learnt: is the decision better than guessing, and than alone.
+
+It depends on records and has no noise, so it is for the owner alone, as regret is. Nothing of it may reach a
+release, a plan, a log, an exit code, or a model that others get.
+
+What it goes by, best first: records that were kept back; the closing decision on the owner's own records,
+where noise of an epsilon up to `HARMLESS` kept it from learning them by heart; in runs of at least 20 rounds
+the run's records, each predicted before it was learnt from; the closing decision on the records that it
+learnt from, an optimist.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from nodes.alone import SPREAD, fits, fitted, out_of_fold
+from nodes.intervals import LEAST_BLOCKS, Interval, RunningMoments, area, area_gain, precisions
+from nodes.losses.losses import Loss
+from nodes.prequential import Figures, LabelScorer, Prequential, Task, task_of
+from nodes.sparse import Rows, SparseRows, dense
+from nodes.values import BoolArray, FloatArray, Observations
+from streams.mesh.mesh import MeshNode
+
+HARMLESS = 1.0
+"""The largest epsilon of a record at which a decision's score of the very records that it learnt from was
+measured to flatter it by nothing: by -0.004 to -0.001 of the area, on income with 250 to 7,733 records."""
+MOST_NUMBERS = 1 << 20
+"""The most numbers of an owner's own records that are kept for the verdict, the newest: 8 MiB."""
+
+
+class Basis(StrEnum):
+    """The records that a verdict is of."""
+
+    KEPT_BACK = "records that were kept back"
+    OWN = "the records that it learnt from"
+    BEFORE = "records before they were learnt from"
+
+
+class Cause(StrEnum):
+    """Why nothing was learnt."""
+
+    NOISE = "noise"
+    CLIP = "clip"
+    CLASS = "class"
+    STEPS = "steps"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a run has had to learn from; the owner's own.
+
+    `noise`: the noise's length over that of a slot's mean gradient, on average; None where no noise is on
+    gradients. `rarer`: the records of the rarer of two classes. `clipped`: the share of gradients shortened.
+    """
+
+    rounds: int
+    records: int
+    dimension: int
+    nodes: int
+    rarer: int | None = None
+    empty: int = 0
+    clipped: float = 0.0
+    noise: float | None = None
+    steps: bool = True
+
+    def causes(self) -> list[Cause]:
+        """Return up to two reasons why nothing was learnt, the likelier first.
+
+        Each is a ratio of what the run had to what it takes, by rules of thumb: noise falls with the root of
+        rounds and nodes; ten records of the rarer class for each number learnt (Peduzzi et al. 1996); 20
+        steps; half of all gradients clipped; a quarter of all slots empty.
+        """
+        rounds = max(1, self.rounds)
+        rarer = math.inf if self.rarer is None else max(1, self.rarer * self.nodes)
+        weights = {
+            Cause.NOISE: (self.noise or 0.0) / math.sqrt(rounds * self.nodes),
+            Cause.CLASS: 10 * self.dimension / rarer,
+            Cause.STEPS: 20 / rounds if self.steps else 0.0,
+            Cause.CLIP: 2 * self.clipped,
+            Cause.EMPTY: 4 * self.empty / rounds,
+        }
+        ordered = sorted((reason for reason in Cause if weights[reason] >= 1.0), key=lambda r: -weights[r])
+        return ordered[:2]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The scores of one owner's run. What is not known is None.
+
+    `before`: of all records but the first slot's, each before it was learnt from, over `rounds` slots;
+    `last`: of the last ones. `closing`: of the run's last decision on `basis`. `private`: whether noise
+    kept it from learning its records by heart. `alone`: how much better the closing decision is than a model
+    of the owner's own records alone: by area, accuracy or error. `drifts`: how often the loss has risen for
+    good.
+    """
+
+    before: Figures | None
+    rounds: int
+    last: Figures | None
+    closing: Figures | None
+    basis: Basis
+    private: bool
+    alone: Interval | None
+    drifts: int
+    facts: Facts
+
+    @property
+    def is_optimist(self) -> bool:
+        """Whether the closing decision may know its records by heart."""
+        return self.basis is Basis.OWN and not self.private
+
+    @property
+    def decides(self) -> tuple[Basis, Figures] | None:
+        """The best basis that has an interval, and its scores; None where nothing has one."""
+        closing, before = (self.basis, self.closing), (Basis.BEFORE, self.before)
+        many = self.rounds >= LEAST_BLOCKS  # the decisions of the first few rounds say little of the last
+        order = (before, closing) if self.is_optimist and many else (closing, before)
+        for basis, figures in order:
+            if figures is not None and figures.against_chance is not None:
+                return basis, figures
+        return None
+
+    @property
+    def side(self) -> int | None:
+        """1: better than guessing; 0: no better, as far as the records show; -1: worse; None: not known."""
+        decides = self.decides
+        if decides is None or (chance := decides[1].against_chance) is None:
+            return None
+        return chance[1]
+
+
+class OwnerScore:
+    """Scores one owner's run slot by slot, and at the end.
+
+    `observed`: the part of a decision that the loss sees. `private`: see `Verdict`. `calibrated`: see
+    `LabelScorer`; without it there are no steps and no gradients. `noise`: the noise's length in a round,
+    where it is on gradients. Raises ValueError for a loss without a task: see `owner_score`.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        observed: Callable[[FloatArray], FloatArray],
+        *,
+        nodes: int = 1,
+        private: bool,
+        calibrated: bool = True,
+        noise: Callable[[int], float] | None = None,
+    ) -> None:
+        self.scorer = LabelScorer(loss, calibrated=calibrated)
+        self._observed, self._private, self._calibrated = observed, private, calibrated
+        self._nodes, self._noise = nodes, noise
+        self._progress = Prequential(self.scorer)
+        self._records: deque[tuple[Rows, FloatArray]] = deque()
+        self._numbers = 0
+        self._rounds = self._empty = self._clipped = self._learnt = self._rarer = self._positives = 0
+        self._lengths = RunningMoments(2)
+        self._kept_back: tuple[Rows, FloatArray] | None = None
+
+    def keep_back(self, features: Rows, labels: FloatArray) -> None:
+        """Take records (n, p) with labels (n,) that are not learnt from, to score the closing decision on."""
+        self._kept_back = (features, labels) if labels.size else None
+
+    @np.errstate(all="ignore")  # data may overflow, and a warning would show it
+    def add(
+        self, round: int, decision: FloatArray, observations: Observations, gradient: FloatArray, clipped: int
+    ) -> None:
+        """Score a slot at the decision made before it; `gradient`: its mean before the clip."""
+        self._progress.add(self._observed(decision), observations)
+        self._rounds += 1
+        labels = observations.labels[observations.present]
+        self._empty += not labels.size
+        self._clipped += clipped
+        self._learnt += labels.size
+        self._positives += int((labels > 0.0).sum())
+        if self._noise is not None and self._calibrated:
+            length = float(np.sqrt((gradient * gradient).sum()))
+            if math.isfinite(length):
+                self._lengths.add(np.array([[length, self._noise(round)]]))
+        if labels.size:
+            self._keep(_chosen(observations.features, observations.present), labels)
+
+    def _keep(self, features: Rows, labels: FloatArray) -> None:
+        self._records.append((features, labels))
+        self._numbers += _size(features)
+        while self._numbers > MOST_NUMBERS and len(self._records) > 1:
+            self._numbers -= _size(self._records.popleft()[0])
+
+    @property
+    def progress(self) -> Prequential:
+        """The scores so far."""
+        return self._progress
+
+    @np.errstate(all="ignore")
+    def verdict(self, closing: FloatArray | None) -> Verdict:
+        """Return the verdict on the run, whose last decision is `closing` (d,); None: there is none."""
+        figures, gain = None, None
+        if closing is not None and self._records:
+            features = _joined([features for features, _ in self._records])
+            labels = np.concatenate([labels for _, labels in self._records])
+            tested = (features, labels) if self._kept_back is None else self._kept_back
+            predictions = self.scorer.predictions(self._observed(closing), tested[0])
+            figures = fixed_figures(self.scorer, predictions, tested[1])
+            gain = self._alone((features, labels), tested, predictions)
+        return Verdict(
+            self._progress.figures(),
+            self._progress.rounds,
+            self._progress.last_figures(),
+            figures,
+            Basis.OWN if self._kept_back is None else Basis.KEPT_BACK,
+            self._private,
+            gain,
+            self._progress.drift.alarms,
+            self._facts(closing),
+        )
+
+    def _facts(self, closing: FloatArray | None) -> Facts:
+        two = self.scorer.task is Task.TWO
+        signal, noise = self._lengths.means.tolist()
+        return Facts(
+            self._rounds,
+            self._learnt,
+            0 if closing is None else len(self._observed(closing)),
+            self._nodes,
+            min(self._positives, self._learnt - self._positives) if two else None,
+            self._empty,
+            self._clipped / max(1, self._learnt),
+            noise / signal if self._lengths.number and signal > 0.0 else None,
+            self._calibrated,
+        )
+
+    def _alone(
+        self, records: tuple[Rows, FloatArray], tested: tuple[Rows, FloatArray], predictions: FloatArray
+    ) -> Interval | None:
+        """Return how much better the closing decision is than a model of these records alone."""
+        scorer, (rows, labels), (features, of_tested) = self.scorer, records, tested
+        if len(labels) < 2 or not fits(rows.shape[1]) or rows.shape[0] * rows.shape[1] > MOST_NUMBERS:
+            return None
+        spread = 1.0
+        try:
+            if self._kept_back is None:
+                spread = SPREAD
+                rivals = out_of_fold(scorer.task, scorer.classes, rows, labels)
+            else:
+                rivals = fitted(scorer.task, scorer.classes, rows, labels)(dense(features))
+        except np.linalg.LinAlgError:  # records that are no numbers
+            return None
+        if scorer.task is Task.TWO:
+            gain = area_gain(predictions, np.nan_to_num(rivals), of_tested > 0.0)
+            return None if gain is None else gain.wider(spread)
+        guess = scorer.guess()
+        guess.learn(of_tested)
+        column = 2 if scorer.task is Task.NUMBERS else 0
+        first = scorer.columns(predictions, of_tested, guess)[:, column]
+        second = scorer.columns(np.nan_to_num(rivals), of_tested, guess)[:, column]
+        gains = RunningMoments(1)
+        gains.add((second - first if scorer.task is Task.NUMBERS else first - second)[:, None])
+        gain = gains.estimate(0)
+        return None if gain is None else gain.wider(spread)
+
+
+def fixed_figures(scorer: LabelScorer, predictions: FloatArray, labels: FloatArray) -> Figures | None:
+    """Return the scores of one fixed decision by its predictions; None without a record.
+
+    The guess is that of these records themselves.
+    """
+    if not labels.size:
+        return None
+    guess = scorer.guess()
+    guess.learn(labels)
+    moments = RunningMoments(4)
+    moments.add(scorer.columns(predictions, labels, guess))
+    classes, two = scorer.task is not Task.NUMBERS, scorer.task is Task.TWO
+    positive = labels > 0.0
+    positives = int(positive.sum())
+    precision = precisions(predictions, positive) if two else (0.0, 0.0)
+    ranked = two and 0 < positives < labels.size
+    return Figures(
+        scorer.task,
+        labels.size,
+        positives if two else None,
+        moments.estimate(0) if classes else None,
+        moments.estimate(1) if classes else None,
+        moments.estimate(2) if scorer.has_losses else None,
+        moments.estimate(3) if scorer.has_losses else None,
+        area(predictions, positive) if two else None,
+        Interval(precision[0] / positives) if ranked else None,
+        precision[1] / positives if ranked else None,
+    )
+
+
+def owner_score(node: MeshNode) -> OwnerScore | None:
+    """Return what scores a run of this node from now on; None for a loss without a label to predict."""
+    learner = node.learner
+    if task_of(learner.loss) is None:
+        return None
+    epsilon, calibrated = learner.ledger.epsilon, learner.algorithm.rows is None
+    noisy = epsilon is not None and calibrated and node.privacy.on == "gradient"
+    return OwnerScore(
+        learner.loss,
+        learner.algorithm.observed,
+        nodes=len(node.mesh.settings.nodes),
+        private=epsilon is not None and epsilon <= HARMLESS,
+        calibrated=calibrated,
+        noise=node.noise_length if noisy else None,
+    )
+
+
+def _size(features: Rows) -> int:
+    return features.values.size if isinstance(features, SparseRows) else features.size
+
+
+def _chosen(features: Rows, present: BoolArray) -> Rows:
+    if present.all():
+        return features
+    if isinstance(features, SparseRows):
+        rows = [features.row(k) for k in np.flatnonzero(present).tolist()]
+        return SparseRows.of([(row.indices, row.values) for row in rows], features.dimension)
+    return features[present]
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    sparse = [part for part in parts if isinstance(part, SparseRows)]
+    if len(sparse) < len(parts):
+        return np.concatenate([dense(part) for part in parts])
+    ends = np.cumsum([part.values.size for part in sparse])
+    indptr = [part.indptr[1:] + end - part.values.size for part, end in zip(sparse, ends, strict=True)]
+    return SparseRows(
+        np.concatenate([np.zeros(1, np.int64), *indptr]),
+        np.concatenate([part.indices for part in sparse]),
+        np.concatenate([part.values for part in sparse]),
+        sparse[0].dimension,
+    )
