@@ -75,6 +75,11 @@ class Figures:
     auprc_chance: float | None = None
 
     @property
+    def ranks(self) -> bool:
+        """Whether a ranking has an interval, which of two classes says most."""
+        return self.auc is not None and self.auc.low is not None
+
+    @property
     def against_chance(self) -> tuple[str, int] | None:
         """What decides, and 1 if it is better than guessing, 0 if its interval holds chance, -1 if worse.
 

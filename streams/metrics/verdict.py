@@ -29,7 +29,10 @@ HARMLESS = 1.0
 """The largest epsilon of a record at which a decision's score of the very records that it learnt from was
 measured to flatter it by nothing: by -0.004 to -0.001 of the area, on income with 250 to 7,733 records."""
 MOST_NUMBERS = 1 << 20
-"""The most numbers of an owner's own records that are kept for the verdict, the newest: 8 MiB."""
+"""The most numbers of an owner's own records that are kept for the verdict, the newest: 8 MiB, or, of sparse
+rows, some 24 MiB."""
+MOST_FITTED = 1 << 22
+"""The most numbers, zeros too, of the records that a model is fitted to: a second's work, or two."""
 
 
 class Basis(StrEnum):
@@ -120,10 +123,9 @@ class Verdict:
         closing, before = (self.basis, self.closing), (Basis.BEFORE, self.before)
         many = self.rounds >= LEAST_BLOCKS  # the decisions of the first few rounds say little of the last
         order = (before, closing) if self.is_optimist and many else (closing, before)
-        for basis, figures in order:
-            if figures is not None and figures.against_chance is not None:
-                return basis, figures
-        return None
+        known = [(basis, scores) for basis, scores in order if scores is not None and scores.against_chance]
+        ranked = [(basis, scores) for basis, scores in known if scores.ranks]
+        return next(iter(ranked or known), None)
 
     @property
     def side(self) -> int | None:
@@ -186,6 +188,7 @@ class OwnerScore:
             self._keep(_chosen(observations.features, observations.present), labels)
 
     def _keep(self, features: Rows, labels: FloatArray) -> None:
+        features = _compact(features)
         self._records.append((features, labels))
         self._numbers += _size(features)
         while self._numbers > MOST_NUMBERS and len(self._records) > 1:
@@ -239,7 +242,7 @@ class OwnerScore:
     ) -> Interval | None:
         """Return how much better the closing decision is than a model of these records alone."""
         scorer, (rows, labels), (features, of_tested) = self.scorer, records, tested
-        if len(labels) < 2 or not fits(rows.shape[1]) or rows.shape[0] * rows.shape[1] > MOST_NUMBERS:
+        if len(labels) < 2 or not fits(rows.shape[1]) or rows.shape[0] * rows.shape[1] > MOST_FITTED:
             return None
         spread = 1.0
         try:
@@ -324,10 +327,25 @@ def _chosen(features: Rows, present: BoolArray) -> Rows:
     return features[present]
 
 
+def _compact(features: Rows) -> Rows:
+    """Return rows of which most numbers are 0 as sparse ones, so that more fit."""
+    if isinstance(features, SparseRows) or 4 * np.count_nonzero(features) > features.size:
+        return features
+    return _sparse(features)
+
+
+def _sparse(features: Rows) -> SparseRows:
+    if isinstance(features, SparseRows):
+        return features
+    rows, columns = np.nonzero(features)
+    indptr = np.searchsorted(rows, np.arange(len(features) + 1))
+    return SparseRows(indptr, columns, features[rows, columns], features.shape[1])
+
+
 def _joined(parts: list[Rows]) -> Rows:
-    sparse = [part for part in parts if isinstance(part, SparseRows)]
-    if len(sparse) < len(parts):
+    if not any(isinstance(part, SparseRows) for part in parts):
         return np.concatenate([dense(part) for part in parts])
+    sparse = [_sparse(part) for part in parts]
     ends = np.cumsum([part.values.size for part in sparse])
     indptr = [part.indptr[1:] + end - part.values.size for part, end in zip(sparse, ends, strict=True)]
     return SparseRows(

@@ -91,6 +91,21 @@ def test_kept_records_are_bounded():
     assert scores.verdict(np.zeros(wide)).closing.records == 10
 
 
+def test_rows_of_zeros_are_kept_sparse():
+    """So the rare records of a wide set are there at the end: 18,000 rows of 503 columns."""
+    scores, random = score(), np.random.default_rng(8)
+    for _ in range(90):
+        rows = np.zeros((200, 503))
+        rows[np.arange(200), random.integers(0, 500, 200)] = rows[:, 502] = 1.0
+        labels = np.where(random.random(200) < 0.003, 1.0, -1.0)
+        scores.add(1, np.zeros(503), Observations(rows, labels, np.ones(200, bool)), np.zeros(503), 0)
+    mixed = Observations(np.ones((1, 503)), np.ones(1), np.ones(1, bool))
+    scores.add(1, np.zeros(503), mixed, np.zeros(503), 0)
+    closing = scores.verdict(np.arange(503.0)).closing
+    assert closing.records == 18_001
+    assert closing.auc.low < closing.auc.value < closing.auc.high
+
+
 def test_sparse_records_have_the_same_verdict_as_dense_ones():
     random, verdicts = np.random.default_rng(6), []
     rows = [
