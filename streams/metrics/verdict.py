@@ -123,9 +123,11 @@ class Verdict:
         closing, before = (self.basis, self.closing), (Basis.BEFORE, self.before)
         many = self.rounds >= LEAST_BLOCKS  # the decisions of the first few rounds say little of the last
         order = (before, closing) if self.is_optimist and many else (closing, before)
-        known = [(basis, scores) for basis, scores in order if scores is not None and scores.against_chance]
-        ranked = [(basis, scores) for basis, scores in known if scores.ranks]
-        return next(iter(ranked or known), None)
+        decisive = [
+            (basis, scores) for basis, scores in order if scores is not None and scores.against_chance
+        ]
+        ranked = [(basis, scores) for basis, scores in decisive if scores.ranks]
+        return next(iter(ranked or decisive), None)
 
     @property
     def side(self) -> int | None:
