@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
-# The parts that all messages share: version, kind, ids, and the reasons to refuse one.
+# What all messages share: version, kind, ids, and the reasons to refuse a message.
 
 VERSION = 1
 LONGEST_ID = 255
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 
 class Reason(Enum):
-    """Why a message is refused: the label it is counted and dead-lettered under."""
+    """The reason to refuse a message, under which it is counted and kept as a dead letter."""
 
     TOO_LONG = "too-long"
     VERSION = "version"
@@ -64,7 +64,7 @@ class Reason(Enum):
 
 
 class Refused(ValueError):
-    """A peer sent bytes that are not the expected message."""
+    """The bytes of a peer are not the expected message."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
@@ -85,7 +85,7 @@ def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any
 
 
 def check_version(data: bytes) -> None:
-    """Raise Refused unless the bytes begin as a message of this version."""
+    """Raise Refused unless the bytes begin like a message of this version."""
     if not data:
         raise Refused(Reason.UNREADABLE, "an empty record, or one that no client can read")
     if data[0] != VERSION:
@@ -132,11 +132,11 @@ def packed_vector(values: FloatArray) -> bytes:
 
 
 def vector(data: bytes, start: int, bound: float) -> FloatArray:
-    """Return the vector from `start` on, read-only. Raises Refused if its L2 norm is above `bound`."""
-    # a copy: numpy would sum the message's unaligned numbers in another order
+    """Return the vector that begins at `start`, read-only. Raises Refused if its L2 norm is above `bound`."""
+    # a copy, as numpy would sum the message's unaligned numbers in another order
     values = np.frombuffer(data[start:], "<f8").astype(np.float64, copy=False)
     numbers = values.tolist()
-    if math.hypot(*numbers) <= bound:  # neither overflows nor warns
+    if math.hypot(*numbers) <= bound:  # hypot neither overflows nor warns
         return values
     finite = all(map(math.isfinite, numbers))
     raise Refused(Reason.OUT_OF_BOUND if finite else Reason.NOT_FINITE)
@@ -162,7 +162,7 @@ class Envelope:
 
     @property
     def signs(self) -> bool:
-        """Whether it is known who has written a message."""
+        """Whether the writer of a message is known."""
         return False
 
     def sealed(self, message: bytes) -> bytes:
@@ -170,15 +170,21 @@ class Envelope:
         return message
 
     def of_node(self, value: bytes, node: str) -> bytes:  # noqa: ARG002 # for those that are signed
-        """Return the message that a node has sent. Raises Refused if another may have."""
+        """Return the message that a node has sent. Raises Refused if another process may have sent it."""
         return value
 
     def of_scheduler(self, value: bytes) -> bytes:
-        """Return the message that a scheduler has sent. Raises Refused if another may have."""
+        """Return the message that a scheduler has sent.
+
+        Raises Refused if another process may have sent it.
+        """
         return value
 
     def unverified(self, value: bytes) -> bytes:
-        """Return the message, whoever has sent it; bytes that are too short for a message unchanged."""
+        """Return the message without a check of its sender.
+
+        Bytes that are too short for a message are unchanged.
+        """
         return value
 
 
@@ -211,7 +217,7 @@ class SignedEnvelope(Envelope):
 
     @property
     def signs(self) -> bool:
-        """Whether it is known who has written a message."""
+        """Whether the writer of a message is known."""
         return True
 
     def signing(self, name: str, sign: Callable[[bytes], bytes]) -> "SignedEnvelope":
@@ -240,7 +246,10 @@ class SignedEnvelope(Envelope):
         return self._verified(key, signer, signature, message)
 
     def unverified(self, value: bytes) -> bytes:
-        """Return the message, whoever has signed it; bytes that are too short for a message unchanged."""
+        """Return the message without a check of its signature.
+
+        Bytes too short for a message are unchanged.
+        """
         try:
             return _parts(value)[2]
         except Refused:
@@ -268,7 +277,7 @@ def _parts(value: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _is_right(key: bytes, signature: bytes, signed: bytes) -> bool:
-    """Return whether the signature is right; only a right one is remembered."""
+    """Return whether the signature is right. Only right signatures are cached."""
     try:
         return _check(key, signature, signed)
     except ValueError:
@@ -297,7 +306,7 @@ def _check(key: bytes, signature: bytes, signed: bytes) -> bool:
 
 
 AROUND = 1024
-"""The bytes of a letter around its value, with the longest detail and topic."""
+"""The most bytes of a dead letter besides its value, with the longest detail and topic."""
 _DETAIL = 300
 
 

@@ -1,4 +1,4 @@
-"""Heartbeats in bytes: of constant length for a node without evidence, with nothing about data."""
+"""Heartbeats in bytes. Without accusations their length is constant, and nothing in them depends on data."""
 
 from struct import Struct
 

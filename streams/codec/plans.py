@@ -1,4 +1,4 @@
-"""Plans in bytes, and the records that hold several of them."""
+"""Plans in bytes, and the records that contain several of them."""
 
 import re
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
 
 @lru_cache(maxsize=16)  # most plans have the names of the plan before
 def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """Return the table, the members' part, and the places of the named nodes."""
+    """Return the table of names, the members' part, and the places of the named nodes in the table."""
     names = sorted({member.name for member in members}.union(named))
     packed_ids(*names)
     place = {name: index for index, name in enumerate(names)}

@@ -18,13 +18,14 @@ LONGEST_TOPIC = 249
 DATA_KINDS = ("data", "data-deadletter", "predictions", "decisions", "spends")
 """The kinds of topics on a party's own broker: their names' first parts."""
 SCORE = "score"
-"""The first part of the names of groups that score. A mesh of that name would have groups of equal names."""
+"""The first part of the names of groups that score. A mesh of this name would have equal names of groups."""
 RUN_KINDS = ("topology", "scheduler", "progress", "edge", "outbox", "deadletter", "query", "response")
 """The kinds of topics of a run: their names' third parts."""
 
 
 Layout = Literal["edges", "outbox"]
-"""Where releases are: a topic for each edge, or one for each node, its outbox, which its neighbours read."""
+"""The topics of releases: one for each edge, or one for each node (its outbox), which all its neighbours
+read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,12 @@ class MeshTopics:
 
     @property
     def topology(self) -> str:
-        """Plans: one partition; the first valid plan of a round counts."""
+        """The topic of plans. It has one partition, and the first valid plan of a round counts."""
         return self._name("topology")
 
     @property
     def scheduler(self) -> str:
-        """The schedulers' own heartbeats: the clock that silence is measured on."""
+        """The topic of the schedulers' own heartbeats, the clock by which silence is measured."""
         return self._name("scheduler")
 
     def progress(self, node: str) -> str:
@@ -115,7 +116,7 @@ class DataTopics:
 
     @property
     def dead_letters(self) -> str:
-        """Records that could not be fed or read, or are stored damaged: private."""
+        """The topic of letters on records that could not be fed or read, or are stored damaged: private."""
         return _joined("data-deadletter", self.mesh, self.node)
 
     @property

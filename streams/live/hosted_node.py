@@ -41,7 +41,7 @@ from streams.state.spends_topic import SpendsTopic
 from topology.scheduler import heartbeat_period
 
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
-"""Notices caused by the node itself, which nobody else can flood."""
+"""Notices that the node itself causes. No other party can flood its log with them."""
 _LINES = {
     Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
     Notice.ACCUSED: (
@@ -120,7 +120,7 @@ class NodeWatcher:
         self._summed.say(logging.WARNING, reason, f"a record of a peer was refused: {reason.value}")
 
     def wished(self, leave_from: int | None) -> None:
-        """Ignored here: its plans will show it."""
+        """Do nothing, as plans will show the wish."""
 
     def made_by(self, generation: int) -> None:
         """Handle the generation of the newest mesh file that a plan was made by."""
@@ -144,7 +144,8 @@ class NodeWatcher:
 
 
 class HostedNode:
-    """One node of a process: call the methods in their order. `ended` is how it has ended by itself.
+    """One node of a process. Call the methods in their order. `ended` is the exception with which it has
+    ended.
 
     A node that cannot start, while others can, ends with `refuse`. Raises MeshFileError if the file lacks
     something that the node needs.
@@ -296,9 +297,9 @@ class HostedNode:
         return read_wish(self._options.state, self.name, self._file.mesh.run)
 
     def _end_spend(self) -> None:
-        broken = isinstance(self.ended, JournalError)  # as has been said
+        broken = isinstance(self.ended, JournalError)  # the log has reported this already
         with suppress(JournalError) if broken else nullcontext():
-            self.journal.settle()  # what `.spends` and the broker are told of is durable
+            self.journal.settle()  # what `.spends` and the broker get is durable
             self._spend.end(self.journal)
 
     def assemble(
@@ -343,7 +344,7 @@ class HostedNode:
         self.runner.pending.answer(partial(self._role.closed, slot))
 
     def show_refused(self, certificates: Certificates) -> None:
-        """Make the metrics of a node that could not start: not connected, and all counts 0."""
+        """Make the metrics of a node that could not start: it is not connected, and all its counts are 0."""
         self.metrics = self._metrics(certificates, None, connected=lambda: False, journal_bytes=lambda: 0)
 
     def _metrics(

@@ -67,7 +67,7 @@ def _cleaned(record: logging.LogRecord) -> str:
     )
     try:
         text = record.getMessage()
-    except (TypeError, ValueError):  # it needs a number, or has the wrong number of arguments
+    except (TypeError, ValueError):  # the text needs a number, or has the wrong number of arguments
         text = str(record.msg)
     return _BYTES.sub("bytes", text.partition("\n")[0])
 

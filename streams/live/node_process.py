@@ -107,7 +107,7 @@ def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -
     topics = {name: file.data_topics(name).predictions for name in names if file.own(name).predictions}
     if not topics:
         return {}
-    # a step waits for all those of a slot
+    # a step waits for all records of a slot
     bus = SharedBus(_data_bus(file, topics, closing, batches=True))
     return {name: _predictions(file, name, topic, bus) for name, topic in topics.items()}
 
@@ -142,7 +142,7 @@ def _data_bus(
 def _flush(bus: KafkaBus, topics: str) -> None:
     """Wait for the last records' acknowledgements while any arrive; log how many records have none."""
     waiting = bus.waiting
-    while not bus.flush(FLUSH / 2) and bus.waiting < waiting:  # it is slow, not away
+    while not bus.flush(FLUSH / 2) and bus.waiting < waiting:  # the broker is slow, not away
         waiting = bus.waiting
     if bus.waiting:
         LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
@@ -209,7 +209,7 @@ class NodeProcess:
                 lambda: SpendsBus(self._brokers.data, [node.topics for node in self._nodes], self._records)
             )
             closing.callback(spends.close)
-            closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
+            closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent their ends before
             log = MeshLog.of(self._file, bus)
             self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.topics), log, ask, closing))
             host, loop, data = self._assemble(bus, ask, endpoints, closing, stop)
@@ -252,7 +252,7 @@ class NodeProcess:
                 errors[node] = error
         if errors and len(errors) == len(self._nodes):
             (node, first), *later_errors = errors.items()
-            # the first ends the process, and nobody would hear of the others
+            # The first error ends the process, so the other nodes' errors must be logged now.
             for refused_node, cause in later_errors:
                 if str(cause) != str(first):
                     refused_node.refuse(cause)
@@ -271,12 +271,12 @@ class NodeProcess:
         action: Callable[[Sequence[HostedNode]], T],
         check: Callable[[Sequence[HostedNode]], object],
     ) -> T:
-        """Return `action` of all nodes, or, if that fails, of the nodes for which `check` passes."""
+        """Return `action` of all nodes. If that fails, return that of the nodes for which `check` passes."""
         try:
             return ask(lambda: action(self._nodes))
         except PreflightFailed:
             if len(self._nodes) > 1:
-                with suppress(PreflightFailed):  # of each node: then the lines of all are told, each once
+                with suppress(PreflightFailed):  # of each node, so that each of their lines is reported once
                     self._each(lambda node: ask(lambda: check([node])))
                     return ask(lambda: action(self._nodes))
             raise
@@ -388,7 +388,7 @@ class NodeProcess:
             await asyncio.gather(looking, return_exceptions=True)
 
     async def _look_again(self, loop: Loop) -> None:
-        """End the loop once a node that waits for a lock or a topic can start, so that all nodes begin again.
+        """End the loop when a node that waits for a lock or a topic can start, so that all nodes begin again.
 
         The pause doubles with each such restart, as a restart interrupts the other nodes.
         """
@@ -452,7 +452,7 @@ def tell_end(node: HostedNode) -> None:
 
 
 def is_over(node: HostedNode) -> bool:
-    """Return whether a node has ended well: its run is over."""
+    """Return whether a node has ended in order, as its run is over."""
     return isinstance(node.ended, ProcessExit) and not node.ended.exit_code
 
 

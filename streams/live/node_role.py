@@ -51,11 +51,11 @@ from streams.state.journal import NodeJournal
 from topology.plans import Chain, Heartbeat
 
 CATCH_UP = 1.0
-"""Longest wait of work put off, in seconds."""
+"""The longest time, in seconds, for which work may be put off."""
 
 
 class NodeObserver(Protocol):
-    """Observes a node, one call at a time. Who inherits it ignores what it does not define."""
+    """Observes a node, one call at a time. Subclasses need not define calls that they ignore."""
 
     def report(self, report: Report) -> None:
         """Handle a report of the machine."""
@@ -66,7 +66,7 @@ class NodeObserver(Protocol):
         return
 
     def catch_up(self) -> None:
-        """Do the work put off."""
+        """Do the work that was put off."""
         return
 
     def entered(self) -> None:
@@ -244,7 +244,7 @@ class NodeRole:
     # -------------------------------------------------------------------------------------- what it reads
 
     def _taken(self, record: Stored, refused: list[BadMessage]) -> tuple[PlanArrived, ...]:
-        """Return the plans of a record of the start."""
+        """Return the plans of a record that was read at the start."""
         try:
             return self._plans_of(record.offset, record.value, record.appended)
         except Refused as reason:
@@ -253,7 +253,7 @@ class NodeRole:
 
     def _planned(self, read: Arrived) -> Iterable[LeaveAsked | PlanArrived]:
         plans = self._plans_of(*read)
-        # the wish first, so that no plan of its last rounds is unknown; of a flood no record is worth that
+        # the wish first, so that no plan of its last rounds is missed; no record of a flood is worth that
         return (*self.wish(), *plans) if plans else ()
 
     def _plans_of(self, offset: int, value: bytes, appended: float) -> tuple[PlanArrived, ...]:
@@ -307,7 +307,7 @@ class NodeRole:
     def _releases(self, effect: SendRelease) -> Iterator[tuple[str, bytes]]:
         value = self._mesh.envelope.sealed(encode_release(effect.message, self._mesh.digest))
         edge = partial(self._mesh.topics.edge, effect.message.source)
-        for topic in dict.fromkeys(map(edge, effect.targets)):  # an outbox is that of all
+        for topic in dict.fromkeys(map(edge, effect.targets)):  # an outbox is one topic for all targets
             yield topic, value
 
     def _heartbeat(self, effect: SendHeartbeat) -> tuple[tuple[str, bytes]]:

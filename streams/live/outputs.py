@@ -77,7 +77,8 @@ class Decisions:
 
 
 WAIT = 1.0
-"""Longest time in seconds that a step waits for acknowledgements; no wait once the broker has failed to."""
+"""The longest time in seconds that a step waits for acknowledgements. It does not wait after the broker has
+failed."""
 
 
 class SharedBus:
@@ -86,7 +87,7 @@ class SharedBus:
     def __init__(self, bus: KafkaBus) -> None:
         self._bus, self.send = bus, bus.send
         self._turn = Condition()
-        self._served = False  # by one of those who wait
+        self._served = False  # by one of the waiting threads
 
     def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
         """Serve the bus until `is_done`, for up to `seconds`; return whether it is. Raises BusError."""
@@ -197,7 +198,10 @@ class Predictions:
         self._waiting.pop()
 
     def settle(self) -> None:
-        """Wait until all are acknowledged, but not at all while the broker accepts none. In any thread."""
+        """Wait until all records are acknowledged, but not at all while the broker accepts none.
+
+        In any thread.
+        """
         try:
             if self._behind:
                 self._bus.serve()

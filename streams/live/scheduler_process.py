@@ -70,14 +70,17 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         LOGGER.info("stopped, as asked")
 
 
-# Ends a run for an operator, by a plan without members that is published as a scheduler publishes plans.
+# Ends a run for an operator: publishes a plan without members, as a scheduler publishes plans.
 
 PATIENCE = 60.0
-"""Seconds for which schedulers' plans may come first."""
+"""Seconds for which schedulers' plans may be published before this one."""
 
 
 class RunEnd:
-    """Ends one run. Schedulers continue meanwhile, and the first record after the last plan is valid."""
+    """Ends one run.
+
+    Schedulers continue meanwhile, and the first record after the last plan is the valid one.
+    """
 
     def __init__(self, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
         self._digest, self._log, self._bus, self._envelope = digest, log, bus, envelope

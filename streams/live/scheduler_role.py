@@ -56,7 +56,7 @@ def scheduler_start(topics: MeshTopics, nodes: Iterable[str], bus: Bus) -> Sched
 
 
 class SchedulerWatcher(Protocol):
-    """Observes a scheduler. Who inherits it ignores what it does not define."""
+    """Observes a scheduler. Subclasses need not define calls that they ignore."""
 
     def planned(self, plan: Plan | None) -> None:
         """Handle the newest valid plan, whoever published it."""
@@ -254,7 +254,7 @@ class SchedulerTime:
         self._passed = 0.0
         self._confirmed = -inf  # the newest append time that was read; inf: records have none
         self._current: int | None = None  # the round of the own clock
-        self._counted: int | None = None  # what counts of that
+        self._counted: int | None = None  # the part of it that counts
 
     def confirm(self, appended: float) -> None:
         """Handle the append time of a record."""

@@ -19,11 +19,11 @@ from streams.runtime.actions import Action, Loop
 from streams.runtime.process import Failed, Liveness, LogCut, Stop
 from streams.runtime.runner import Host
 
-# Tells which of a process's certificates end soon.
+# Tells which of a process's certificates expire soon.
 
 
 class Certificates:
-    """When a node's certificates end: those for the mesh broker, and those for the party's own."""
+    """When a node's certificates expire: those for the mesh broker, and those for the party's own broker."""
 
     def __init__(self, brokers: BrokersSettings, log: logging.Logger) -> None:
         self.mesh = Expiry({"brokers.mesh": brokers.mesh})
@@ -32,23 +32,23 @@ class Certificates:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """When the first certificate for each broker ends, in seconds since 1970."""
+        """When the first certificate for each broker expires, in seconds since 1970."""
         return self.mesh.first, self.data.first
 
     def soon(self) -> str | None:
-        """Return a line on certificates that end soon; None if none does."""
+        """Return a line on certificates that expire soon; None if none does."""
         return ", ".join(filter(None, [self.mesh.soon(), self.data.soon()])) or None
 
 
 class Ending(Protocol):
-    """Reports certificates that end soon."""
+    """Reports certificates that expire soon."""
 
     def soon(self) -> str | None:
-        """Return a line on them; None if there are none."""
+        """Return a line on certificates that expire soon; None if none does."""
 
 
 def warn_of_end(certificates: Ending, log: logging.Logger) -> None:
-    """Log a warning of certificates that end soon."""
+    """Log a warning of certificates that expire soon."""
     soon = certificates.soon()
     if soon is not None:
         log.warning("%s", soon)
@@ -129,7 +129,7 @@ async def serve(
 
     def end() -> None:
         end_work()
-        with suppress(RuntimeError):  # the loop is closed, as all has ended
+        with suppress(RuntimeError):  # the loop is closed, as everything has ended
             loop.call_soon_threadsafe(stopped.set)
 
     stop.then(end)

@@ -74,12 +74,12 @@ class LifeRecord:
         topic.write(unwritten(lines_here, topic.read()))
         self._lines = topic.read()
         other_lines = [line for line in self._lines if line.identity != spend.identity]
-        if other_lines:  # so that the folder knows what its process knew
+        if other_lines:  # so that the folder has what its process knew
             keep_spends(folder.spends(reader), *other_lines)
         return spend
 
     def _known(self) -> Reuse:
-        """Return what is known of all spending on the data."""
+        """Return all known spending on the data."""
         reader, lines = self._reader, {self._reader: self._lines}
         return known_spends(self._mesh_file, [reader], self._state, lines, own={reader: self.own})[reader]
 
@@ -154,7 +154,7 @@ class NodeSpend(LifeRecord):
             self._send(end_node(self._state, self.file.resolved, self.node, records[-1]))
 
     def _lives(self) -> list[Spend]:
-        """Return the recorded lives of this run in this folder. The operator's options concern no others."""
+        """Return the recorded lives of this run in this folder. The operator's options apply to no others."""
         folder = StateFolder(self.options.state)
         lives = (life for life in read_spends(folder.spends(self.node)) if life.run == self.file.mesh.run)
         return [life for life in lives if life.folder in {"", folder.known_id()}]

@@ -34,7 +34,9 @@ class NodeStart:
 
 
 class _Plans(NamedTuple):
-    """The offset from which a journal needs plans; the topology from there or before; its valid records."""
+    """The offset from which a journal needs plans, the topology from there or before, and its
+    valid records.
+    """
 
     topology: int
     stored: list[Entry[PlanRecord]]
@@ -81,7 +83,7 @@ class Starter:
         sent_by_topic: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
             topic = mesh.topics.edge(self.node, target)
-            if topic not in sent_by_topic:  # an outbox is that of all
+            if topic not in sent_by_topic:  # an outbox is one topic for all targets
                 sent_by_topic[topic] = self._sent(target)
             messages = sent_by_topic[topic]
             if self._renews(messages):
@@ -102,7 +104,7 @@ class Starter:
         planned = [plan for record in messages(plans.valid) for plan in record.plans]
         planned_targets = {target for plan in planned for target in plan.outgoing(self.node)}
         for target in sorted(planned_targets - set(self.mesh.targets)):
-            with suppress(UnknownTopic):  # a topic that was never made, or is no more, holds nothing
+            with suppress(UnknownTopic):  # a topic that was never made, or exists no more, has no records
                 if self._renews(self._sent(target)):
                     return True
         return False

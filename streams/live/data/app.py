@@ -1,4 +1,4 @@
-"""The Faust app of a process: an agent on each node's data topic, with no state at the broker ever read.
+"""The Faust app of a process, with an agent on each node's data topic. It reads no state of the broker.
 
 tests/kafka/test_data_stream.py shows why Faust's defaults are overridden.
 """
@@ -42,7 +42,9 @@ HELD = 1_024
 
 
 class DataPart(NamedTuple):
-    """One node's part of an app: its topics, its group, its start position, and its records' handler."""
+    """One node's part of an app: its topics, its group, its start position, and the handler of
+    its records.
+    """
 
     topics: DataTopics
     group: str
@@ -58,7 +60,7 @@ class PinnedApp(faust.App):
     places: Mapping[str, Position]
     letters: DataLetters
     reader: PinnedThread | None = None
-    """The thread, once there is one."""
+    """The thread that reads, once it exists."""
 
 
 class _Consumer(Consumer):
@@ -69,7 +71,7 @@ class _Consumer(Consumer):
         return thread
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
-        """Hand on fetched records, without Faust's bookkeeping of acks: 31 us a record instead of 71."""
+        """Pass on fetched records without Faust's bookkeeping of acks, in 31 us a record instead of 71."""
         try:
             while not (self.should_stop or fetcher.should_stop):
                 async for _, message in self.getmany(timeout=1.0):
@@ -123,7 +125,7 @@ def data_app(
         topic_partitions=1,
         consumer_auto_offset_reset="none",
         stream_wait_empty=False,
-        stream_buffer_maxsize=HELD if many_topics else BUFFERED,  # a full one would hold up all others
+        stream_buffer_maxsize=HELD if many_topics else BUFFERED,  # a full buffer would delay all other topics
         broker_max_poll_records=FETCHED,
         consumer_max_fetch_size=FETCHED_BYTES,
         agent_supervisor=CrashingSupervisor,
@@ -173,7 +175,7 @@ def _credentials(broker: BrokerSettings) -> Credentials | None:
 
 def _web(web: tuple[str, int] | None) -> dict[str, Any]:
     if web is None:
-        return {"web_enabled": False}  # by default it is open to all, on one port for all nodes
+        return {"web_enabled": False}  # by default the pages are open to all, on one port for all nodes
     address, port = web
     return {
         "web_enabled": True,

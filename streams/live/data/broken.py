@@ -1,10 +1,10 @@
-"""Broken batches of a data topic: which offsets are theirs, and an empty record in place of each.
+"""Broken batches of a data topic: which offsets they have, and an empty record in place of each.
 
 A batch is broken if it cannot be read as it is stored: its checksum is wrong, it cannot be decompressed, or a
 record in it has no end. The reader derives a batch's offsets from its header, as the broker does, so the
 offsets are the same wherever a reader begins. If a batch can be decompressed, its records before the first
 bad record are good. A record's headers cannot break a batch, as nobody here reads them; their names may be
-any bytes. The batch's header also shows which batches hold no records: those of aborted transactions, and
+any bytes. The batch's header also shows which batches contain no records: those of aborted transactions, and
 markers of transactions.
 
 aiokafka fails for ever at a broken batch, and loses what it had fetched. To continue, this module requests
@@ -49,7 +49,8 @@ _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 8, 16, 32
 class Batch(NamedTuple):
     """A batch as it is stored, with its offsets from `first` to `last`; `timestamp` in ms.
 
-    `producer`: the id of who wrote it in a transaction; None: in none. `control`: whether it ends one.
+    `producer`: the id of the writer in a transaction; None: it is in no transaction. `control`: whether it is
+    a marker that ends one.
     """
 
     first: int
@@ -167,11 +168,11 @@ class _Headerless:
         self._left = [_WithoutHeaders(bytearray(stored))]
 
     def has_next(self) -> bool:
-        """Return whether it is still to come."""
+        """Return whether the batch is still to be returned."""
         return bool(self._left)
 
     def next_batch(self) -> "_WithoutHeaders":
-        """Return it, once."""
+        """Return the batch, once."""
         return self._left.pop()
 
 
@@ -277,7 +278,7 @@ async def _answer(
     try:
         leader = client.cluster.leader_for_partition(of)
         answer = await client.send(leader, FetchRequest(0, 1, limit, READ_COMMITTED, wanted_offsets))
-    except KafkaError:  # it is asked again
+    except KafkaError:  # the request is repeated
         return b"", 0, ()
     ((_, ((_, failed, end, *fields, stored),)),) = answer.topics
     if failed:

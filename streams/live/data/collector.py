@@ -24,9 +24,9 @@ from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 
 CountFaults = Callable[[Sequence[Place], Sequence[Fault | None]], None]
-"""Counts faults, given the places of records and the fault of each (None: it decodes)."""
+"""Counts faults, given the places of records and the fault of each (None: the record decodes)."""
 Placement = Callable[[Arrival[bytes]], Arrival[bytes] | NotARecord]
-"""Returns a message with its record's time, or why it is no record."""
+"""Returns a message with its record's time, or the reason that it is no record."""
 AHEAD = 256
 """Records that may wait while no slot is open. With more, the loop would use up the machine's time."""
 REFILL = 7 / 8
@@ -37,7 +37,7 @@ class SlotLabels(Protocol):
     """Labels that come later than their records."""
 
     def ask(self, oldest: float) -> None:
-        """Request the labels of records from that time on, for a slot that is due now.
+        """Request the labels of records from this time on, for a slot that is due now.
 
         The request replaces earlier ones.
         """
@@ -85,7 +85,7 @@ class SlotCollector:
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._labels = labels
-        self._unlabelled: tuple[OpenSlot, ClosedSlot[bytes]] | None = None  # complete, but for its labels
+        self._unlabelled: tuple[OpenSlot, ClosedSlot[bytes]] | None = None  # complete except for its labels
         self._unplaced = False
         self._faults, self._placed = faults, placed
         self._backlog = None if late is None else Backlog(late)
@@ -138,7 +138,10 @@ class SlotCollector:
             return shares is not None and shares.lacking
 
     def wants(self, partition: int) -> bool:
-        """Return whether records of that partition are wanted: one that is far ahead waits for the others."""
+        """Return whether records of this partition are wanted.
+
+        A partition that is far ahead waits for the others.
+        """
         with self._lock:
             slots = self._slots.several
             return slots is None or slots.lacks(partition) or slots.ahead(partition) < AHEAD
@@ -176,7 +179,7 @@ class SlotCollector:
             return math.inf if self._opened is None else max(0.0, self._slots.over_at - now)
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
-        """Accept no record below these offsets; `lost` records had left the log before."""
+        """Accept no record below these offsets. `lost` records had left the log before they were read."""
         with self._lock:
             if positions:
                 self._slots.begin(positions)
@@ -185,7 +188,7 @@ class SlotCollector:
             self._counts.lost += lost
 
     def open(self, opened: OpenSlot) -> None:
-        """Open the slot, in place of a slot that is still open."""
+        """Open the slot, in place of one that is still open."""
         with self._lock:
             self._opened, self._unlabelled = opened, None
             unknown = False
@@ -315,7 +318,7 @@ class SlotCollector:
 
     def _missing(self) -> OffsetSpan | None:
         """Return offsets whose number of waiting records is unknown and may exceed the limit."""
-        if self._opened is None or self._opened.position is None:  # where nothing waits
+        if self._opened is None or self._opened.position is None:  # no records wait
             return None
         return None if self._backlog is None else self._backlog.uncounted
 
@@ -363,13 +366,15 @@ class SlotCollector:
         return max(1, self._slots.missing if is_open else AHEAD - self._slots.waiting)
 
     def _wants_more(self) -> bool:
-        if not self._slots.by_count:  # limited by themselves, and no record may delay another
+        if not self._slots.by_count:  # these slots limit themselves, and no record may delay another
             return not self._full()
         is_open = self._opened is not None and not self._unplaced
         return is_open or self._slots.waiting <= REFILL * AHEAD
 
     def _tell_arrived(self, arrivals: Sequence[Arrival[bytes]]) -> None:
-        """Report records of slots by time at once: which of them a full slot has would reveal a place."""
+        """Report records of slots by time as they come, as which of them a full slot has would reveal a
+        place.
+        """
         for arrival in arrivals if self._faults is not None else ():
             decodes = self._decoder.decode(arrival.value) is not None
             self._tell_faults([(arrival.partition, arrival.offset)], [arrival.value], [decodes])
@@ -377,7 +382,7 @@ class SlotCollector:
     def _tell_faults(
         self, places: Sequence[Place], values: Sequence[bytes], present: Sequence[bool] | BoolArray
     ) -> None:
-        """Tell of records, each once, though a slot that nothing was learnt from closes again."""
+        """Report records' faults, each once, although a slot from which nothing was learnt closes again."""
         if self._faults is None or not places:
             return
         untold_places, faults = list[Place](), list[Fault | None]()
@@ -391,7 +396,7 @@ class SlotCollector:
             self._faults(untold_places, faults)
 
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
-        """Hand on a closed slot, without the lock, and wake the task that waits for room."""
+        """Pass on a closed slot, without the lock, and wake the task that waits for room."""
         if slot is not None:
             observations = observed(slot.values, self._decoder)
             if self._labels is not None and slot.values:

@@ -1,4 +1,4 @@
-"""Letters on a node's records, for the owner of the data alone: place and reason, never a value.
+"""Letters about a node's records, for the owner of the data alone. They have place and reason, never a value.
 
 The letters go to the dead-letter topic on the party's own broker, to which `feed` writes too. The letter of a
 batch that is stored broken is {"topic": ..., "partition": 0, "offsets": [5, 9], "reason": ...}. Letters on
@@ -29,7 +29,8 @@ _LARGEST = 1 << 16
 _SILENT = logging.getLogger("mirrormesh.letters")
 _SILENT.disabled = True
 _PARTING, _CONNECTING = 1.0, 5.0
-"""Seconds to send the last letters if no broker answers, and at most, as a busy broker is slow to connect."""
+"""Seconds to send the last letters: if no broker answers, and at most, as a busy broker is slow to
+connect."""
 
 
 class DataLetters:
@@ -64,18 +65,18 @@ class DataLetters:
                 producer = self._producer
             producer.produce(self._addresses[topic], value, on_delivery=self._note_delivery)
             producer.poll(0)
-        except (BufferError, KafkaException):  # the records count all the same
+        except (BufferError, KafkaException):  # the records are counted all the same
             return False
         return True
 
     def _settings(self) -> dict[str, Any]:
-        # a producer that prevents doubles asks the broker for a number first
+        # a producer that prevents duplicates would first ask the broker for a number
         quiet = {"enable.idempotence": False, "log_level": 0, "error_cb": self._note_error}
         return producer_settings(self._broker, _LARGEST) | quiet
 
     def _note_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 # librdkafka's name
-            self._is_away = True  # until it takes a letter
+            self._is_away = True  # until the producer accepts a letter
 
     def _note_delivery(self, error: KafkaError | None, _: object) -> None:
         self._is_away = self._is_away and error is not None
@@ -115,7 +116,7 @@ def unread_records(file: MeshFile, names: Iterable[str] | None = None) -> dict[s
             for name in nodes:
                 topic = file.data_topics(name).dead_letters
                 try:
-                    logs.partitions([topic])  # faster than a span if nobody answers
+                    logs.partitions([topic])  # this fails faster than a span if no broker answers
                     letters = logs.stored({topic: logs.span(topic)[0]})[topic]
                 except BusError:
                     continue

@@ -94,7 +94,7 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     @property
     def pinned(self) -> bool:
-        """Whether its partitions are known."""
+        """Whether the partitions to read are known."""
         return bool(self._partitions)
 
     async def ends(self, topics: Collection[str]) -> Offsets:
@@ -141,11 +141,13 @@ class PinnedThread(AIOKafkaConsumerThread):
         await self.call_thread(self._note, offsets)
 
     async def grown(self) -> str | None:
-        """Return a topic that has got further partitions since it is read; None if none has."""
+        """Return a topic that has got further partitions since it was first read; None if none has."""
         return cast("str | None", await self.call_thread(self._grown))
 
     def taken(self) -> None:
-        """Note that a fetch's records are handled, and there is room for more: its topic is fetched again."""
+        """Record that a fetch's records are handled and there is room for more, so that its topic is fetched
+        again.
+        """
         if self._passed_over:
             with suppress(RuntimeError):  # its loop is closed, as it stops
                 self.thread_loop.call_soon_threadsafe(self._room.set)
@@ -333,7 +335,10 @@ class PinnedThread(AIOKafkaConsumerThread):
         return {of: [_message(fetched)] for of, fetched in records.items()}
 
     def _brought(self, records: RecordMap) -> RecordMap:
-        """Note at once that these records are not handed on yet: the consumer's position is behind them."""
+        """Record at once that these records are not passed on yet.
+
+        The consumer's position is already behind them.
+        """
         self._returned |= {TopicPartition(*of): fetched[-1].offset + 1 for of, fetched in records.items()}
         return records
 
@@ -382,7 +387,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         return max(self._returned.get(of, 0), self._from(of))
 
     def _tell(self, of: TopicPartition, broken: Broken) -> None:
-        if broken.last <= self._told.get(of, -1):  # a long batch is handed on in parts
+        if broken.last <= self._told.get(of, -1):  # a long batch is passed on in parts
             return
         self._told[of] = broken.last
         LOGGER.warning("%s: stored records are broken, and count as malformed", of.topic)
@@ -403,7 +408,7 @@ class PinnedThread(AIOKafkaConsumerThread):
             consumer.seek(of, first)
 
     def _from(self, of: TopicPartition) -> int:
-        """Return the offset to read the next record from, as no broker reads beyond a log's end."""
+        """Return the offset from which to read the next record, as no broker reads beyond a log's end."""
         position, end = self._ahead.get(of, (-1, 0))
         return end if self._next(of) == position else self._next(of)
 

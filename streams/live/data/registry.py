@@ -48,10 +48,10 @@ class RegistryWatch:
         self._waiting, self._flowing = 0, asyncio.Event()
         self._pause: tuple[float | None, float] = None, 0.0  # since when, and for how long before that
         self.answers = True
-        """Whether the registry answered the last look."""
+        """Whether the registry answered the last check."""
 
     def is_there(self) -> bool:
-        """Return whether the registry answered the last look."""
+        """Return whether the registry answered the last check."""
         return self.answers
 
     def start(self) -> None:
@@ -96,7 +96,7 @@ class RegistryWatch:
             self._mark()
 
     def settled(self, message: bytes) -> bytes:
-        """Return a ready message as it is kept; whether it is readable does not change later."""
+        """Return a ready message as it is stored. Whether it is readable does not change later."""
         return self._schemas.settled(message)
 
     @property
@@ -165,7 +165,7 @@ class RegistryWatch:
         with self._woken:
             numbers = list(self._wanted)
         for number in numbers:
-            if self._stopped.is_set() or time.monotonic() >= self._due:  # no number of ids puts off a look
+            if self._stopped.is_set() or time.monotonic() >= self._due:  # no number of ids delays a check
                 return
             try:
                 self._lookup.ask(number)

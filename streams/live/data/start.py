@@ -20,7 +20,7 @@ class Start:
     """The position of a stream that starts at `given` (None: the topic's end) and fills a collector.
 
     `over`: whether the stream needs no more records. `floor`: positions that may be beyond the log's end, as
-    a power cut has ended the life before; records below these positions are skipped when they come.
+    a power cut has ended the previous life; records below these positions are skipped when they come.
     `partitions`: the partitions to read; None: all. `undue` returns, for each partition with records that
     wait until they are due, the first of their offsets.
     """
@@ -110,7 +110,7 @@ def failure(servers: str, topics: Mapping[str, str], error: BaseException) -> Da
         return DataCut(f"{topic}: the log has lost its end")
     if isinstance(error, BusError):
         return DataFailed(str(error))
-    text = str(error) if isinstance(error, OSError) else ""  # one of a time-out has no words
+    text = str(error) if isinstance(error, OSError) else ""  # the error of a time-out has no text
     return DataFailed(f"{topic}: {text or type(error).__name__}")
 
 
@@ -121,7 +121,7 @@ def _named(error: BaseException, topics: Iterable[str]) -> str | None:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Ignore an error of a broker that is away, as the request is repeated; raise a refusal."""
+    """Ignore an error of a broker that is away, as the request is repeated. Raises a refusal."""
     try:
         yield
     except (GroupAuthorizationFailedError, TopicAuthorizationFailedError):

@@ -115,9 +115,9 @@ class DataStream:
     def begin(
         self, position: DataPosition | None, closed: Callable[[SlotClosed], None], stir: Callable[[], None]
     ) -> Start:
-        """Return where to read from; call it in the loop that handles records.
+        """Return where to read from. Call it in the loop that handles records.
 
-        `closed` gets each slot; `stir` is called in the loop whenever `over_in` has become finite.
+        `closed` gets each slot. `stir` is called in the loop whenever `over_in` has become finite.
         """
         self._loop, self._closed, self._stir = asyncio.get_running_loop(), closed, stir
         if self._registry is not None:
@@ -135,7 +135,7 @@ class DataStream:
         )
 
     async def take(self, arrivals: Sequence[Arrival[bytes]]) -> None:
-        """Add a fetch's records, and wait whenever there is no room for the next one. Raises DataFailed."""
+        """Add a fetch's records. Wait whenever there is no room for the next one. Raises DataFailed."""
         if self._registry is not None:
             await self._registry.ready(self._framed(arrivals), lambda: self.over)
             arrivals = [arrival._replace(value=self._registry.settled(arrival.value)) for arrival in arrivals]
@@ -147,7 +147,7 @@ class DataStream:
         await self._collect(arrivals)
 
     async def collect_due(self, taken: Callable[[], None]) -> None:
-        """Take records as they become due, for ever; `taken` is called whenever some were."""
+        """Add records as they become due, for ever. `taken` is called whenever some were added."""
         while self._undue is not None:
             await self._undue_changed.wait()
             self._undue_changed.clear()
@@ -236,7 +236,7 @@ class DataStream:
         return not self.over and self._collector.lacking
 
     def passed(self, offsets: Mapping[int, int]) -> None:
-        """Note that all records below these offsets were added."""
+        """Record that all records below these offsets were added."""
         self._collector.passed(offsets)
 
     @property
@@ -253,7 +253,7 @@ class DataStream:
         return self._collector.moved()
 
     def settle(self, moment: float) -> None:
-        """Note that all records in the log at `moment` were added."""
+        """Record that all records in the log at `moment` were added."""
         self._collector.settle(moment)
 
     def sum_up(self) -> None:
@@ -277,10 +277,10 @@ class DataStream:
         self._call(self._room.set)
 
     def _look_up(self) -> None:
-        if self.over_in(0.0) < math.inf:  # a slot by count seldom has anything: no round wakes the loop
+        if self.over_in(0.0) < math.inf:  # a slot by count seldom needs the loop, so that no round wakes it
             self._call(self._stir)
 
     def _call(self, action: Callable[[], None]) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            with suppress(RuntimeError):  # the loop is closed, and nothing waits
                 self._loop.call_soon_threadsafe(action)

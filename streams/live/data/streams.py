@@ -1,4 +1,4 @@
-"""The own streams of a process's nodes: one Faust app in the caller's loop, with an agent a topic.
+"""The own streams of a process's nodes: one Faust app in the caller's loop, with an agent for each topic.
 
 Loading Faust takes half a second, so `serve` loads it last.
 """
@@ -35,11 +35,11 @@ TICK = 0.02
 PERIOD = 1.0
 """Polling interval in seconds for the lag and for clock changes, and between signs of life."""
 GROWN = 60.0
-"""Seconds between looks at whether a topic has got further partitions, or other settings."""
+"""Seconds between checks for further partitions of a topic, or for changed settings."""
 FRESH = 3.0
 """Seconds for which a fetch's answer gives a log's end, for lags; an idle broker answers every 1.5 s."""
 STOPPING = 1.5
-"""Seconds that the app may take to start, and then to stop, once it is asked to stop."""
+"""Seconds that the app may take to start, and then to stop, after it is asked to stop."""
 
 
 class DataStreams:
@@ -108,7 +108,7 @@ class DataStreams:
                 stream.lagging = None
             try:
                 await _stop(app, starting)
-            finally:  # however the app stops, the owner is told what could not be read
+            finally:  # however the app stops, the owner must learn which records could not be read
                 for stream in self._streams:
                     stream.sum_up()
                 app.letters.close()
@@ -125,7 +125,7 @@ class DataStreams:
         delay = TICK
         while True:
             await self._rest(delay)
-            delay = TICK  # unless all is as it should be: the thread is there, and the broker answers
+            delay = TICK  # this is the delay unless the thread runs and the broker answers
             thread, now = _reader(app), time.time()
             if thread is None:
                 continue
@@ -149,7 +149,7 @@ class DataStreams:
                     delay = min(stream.over_in(time.time()) for stream in self._streams) or TICK
 
     async def _rest(self, seconds: float) -> None:
-        """Wait for that long, or less if a stream has something to look up."""
+        """Wait for this time, or less if a stream must look something up."""
         limit = None if seconds == math.inf else min(seconds, PERIOD)  # a clock may be set meanwhile
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), limit)
@@ -208,7 +208,7 @@ class DataStreams:
 
 
 AT_ONCE = 4
-"""Groups of one turn. More would cost the broker work without any use."""
+"""The number of groups whose offsets are committed in one turn. More would only cost the broker work."""
 KEPT = 3_600.0
 """Seconds until unchanged offsets are committed again, as a broker forgets them after some days."""
 
@@ -237,7 +237,7 @@ class Commits:
         return committed != offsets[topic] or self._clock() - at >= KEPT
 
     def committed(self, topic: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Note that the broker has them."""
+        """Record that the broker has the offsets."""
         self._committed[topic] = dict(offsets[topic]), self._clock()
 
     def note(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
@@ -265,7 +265,9 @@ def _go_on(
     lacking: Iterable[DataStream],
     awaited: dict[DataStream, tuple[float, dict[int, int]]],
 ) -> None:
-    """Pass the offsets read to the streams that lack records, and to those that wait for their ends."""
+    """Pass the offsets that were read to the streams that lack records, and to those that wait for their
+    ends.
+    """
     for stream in lacking:
         stream.passed(read[stream.topic])
     for stream in [stream for stream, (_, ends) in awaited.items() if _reached(read[stream.topic], ends)]:
@@ -284,7 +286,7 @@ async def _ends(thread: "PinnedThread", streams: Sequence[DataStream]) -> dict[s
 
 
 def _taken(app: "PinnedApp") -> None:
-    """Let the topics be fetched again whose records were handled."""
+    """Let the topics whose records were handled be fetched again."""
     if app.reader is not None:
         app.reader.taken()
 
