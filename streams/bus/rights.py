@@ -236,6 +236,11 @@ def on_existing_topic(topics: DataTopics) -> Access:
     return Access((topics.records,), ())
 
 
+def on_labels(topic: str) -> Access:
+    """Return a node's rights on a topic of labels that come later: it also watches how long they are kept."""
+    return Access((topic,), (), configs=(topic,))
+
+
 def feeder(topics: DataTopics) -> Access:
     """Return a feed's rights on the party's own broker; it continues after the stored records."""
     records, read_and_written = (topics.records,), (topics.records, topics.dead_letters)
@@ -301,17 +306,19 @@ def data_users(
     nodes: Iterable[str],
     sources: Mapping[str, str | None] = MappingProxyType({}),
     scores: Mapping[str, ScoreSettings] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes.
 
     `sources`: by node, the topics of records that others created; these nodes have no feeder. `scores`: by
-    node, the topics that are scored with its decisions. No user has a quota, as the broker is the party's
-    own.
+    node, the topics that are scored with its decisions. `labels`: by node, the topic of labels that come
+    later, if it is on this broker. No user has a quota, as the broker is the party's own.
     """
     users, name = list[User](), mesh.settings.name
     for user, user_nodes in _nodes_of(mesh, nodes).items():
         topics = {node: DataTopics(name, node, sources.get(node)) for node in user_nodes}
         work = [node_on_data(topics[node], mesh.settings.run) for node in user_nodes]
+        work += [on_labels(labels[node]) for node in user_nodes if node in labels]
         users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
         users += [
             User(feeder_user(node), (f"feeder of {node}",), rules([feeder(topics[node])]), None)
@@ -394,13 +401,15 @@ class Scope:
 
     `prefix`: the prefix of the topics of all its runs. `names`: its nodes' own topics. `groups`: a pattern of
     their consumer groups. `principals`: the users whose rules all belong to the mesh. These are the users
-    that score, as messages and scores are on topics of any name.
+    that score, as messages and scores are on topics of any name. `labels`: topics of labels that others
+    created. Of the rules on them those to read belong to the mesh.
     """
 
     prefix: str | None = None
     names: frozenset[str] = frozenset()
     groups: re.Pattern[str] | None = None
     principals: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -408,6 +417,7 @@ class Scope:
         mesh: str,
         nodes: Iterable[str],
         sources: Mapping[str, str | None] = MappingProxyType({}),
+        labels: Mapping[str, str] = MappingProxyType({}),
         *,
         shared: bool,
         tls: bool = False,
@@ -421,7 +431,8 @@ class Scope:
         groups = re.compile(rf"{re.escape(mesh)}\.{ID_PATTERN}\.({'|'.join(nodes)})")
         scorers = frozenset(principal(score_user(node), tls=tls) for node in nodes)
         prefix = f"{mesh}." if shared else None
-        return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers)
+        label_topics = frozenset(labels.values())
+        return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers, label_topics)
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule belongs to this mesh; `users`: the mesh's principals."""
@@ -435,6 +446,8 @@ class Scope:
     def _owns(self, grant: Grant) -> bool:
         if grant.kind == "group":
             return self.groups is not None and self.groups.fullmatch(grant.name) is not None
+        if grant.kind == "topic" and grant.pattern == "literal" and grant.name in self.labels:
+            return grant.operation in {"Read", "DescribeConfigs"}
         return grant.kind == "topic" and grant.name in self.names
 
     def reached(self, grant: Grant) -> bool:
@@ -541,4 +554,4 @@ def data_users_of(file: MeshFile, nodes: Iterable[str]) -> tuple[User, ...]:
     """Return the users of a party's own broker that carries the records of these nodes."""
     nodes = tuple(nodes)
     scores = {node: settings for node in nodes if (settings := file.own(node).score) is not None}
-    return data_users(file.resolved, nodes, file.sources(nodes), scores)
+    return data_users(file.resolved, nodes, file.sources(nodes), scores, file.label_topics(nodes))

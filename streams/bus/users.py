@@ -297,7 +297,8 @@ class _Broker:
     def wanted(self, file: AnyFile) -> DesiredUsers:
         users = (*(shared_users(file) if self.mesh else ()), *file.kind.data_users(file, self.nodes))
         tls = self.settings.security == "tls"
-        scope = Scope.of(file.mesh.name, self.nodes, file.sources(self.nodes), shared=self.mesh, tls=tls)
+        topics = file.sources(self.nodes), file.label_topics(self.nodes)
+        scope = Scope.of(file.mesh.name, self.nodes, *topics, shared=self.mesh, tls=tls)
         return DesiredUsers(merged(users), scope, tls=tls)
 
 

@@ -14,6 +14,7 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog
 from streams.bus.preflight import Outside, PreflightFailed
+from streams.bus.registry import NoRegistryExtra
 from streams.codec import Refused
 from streams.codec.topics import DataTopics
 from streams.ledger import Promise, Reuse
@@ -188,7 +189,12 @@ class HostedNode:
         if settings is not None and isinstance(self._decoder, SchemaDecoder):
             from streams.live.data.labels import LaterLabels  # noqa: PLC0415 # few nodes have any
 
-            labels = LaterLabels(settings, file.records_broker(name), self._decoder, self.log)
+            try:
+                labels = LaterLabels(settings, file.labels_broker(name), self._decoder, self.log)
+            except NoRegistryExtra as error:
+                place = ("nodes", name, "source", "labels", "format")
+                raise file.refuse(place, str(error), settings.format) from None
+        self._labels = labels
         delay = 0.0 if settings is None else settings.after
         self.data = DataStream(
             file.data_topics(name),
@@ -239,6 +245,8 @@ class HostedNode:
         """Check whether the node's schema registry answers, if it has one. Raises Denied."""
         if self._registry is not None:
             self._registry.check()
+        if self._labels is not None:
+            self._labels.check_registry()
 
     def check_lock(self) -> None:
         """Raise JournalLocked while another process has the journal open."""

@@ -37,6 +37,7 @@ from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import FileSettings, TopicSettings
 from streams.runtime.actions import COMMITS, Loop, ProcessWorld
 from streams.runtime.kafka import in_a_thread, opened, reached
@@ -65,6 +66,7 @@ def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
     addresses = {
         file.mesh_broker,
         *map(file.records_broker, names),
+        *map(file.labels_broker, names),
         *(broker for node_brokers in brokers.values() for broker in (node_brokers.mesh, node_brokers.data)),
     }
     check_clusters(file, brokers, {broker: reached(broker, stop) for broker in addresses})
@@ -174,10 +176,16 @@ class NodeProcess:
         sources = [file.existing_topic(name) for name in self._names]
         lags = {source.topic: self._lag(source) for source in sources if source is not None}
         self._labels = {name: labels for name in self._names if (labels := file.later_labels(name))}
-        ages = {file.data_topics(name).records: labels.after for name, labels in self._labels.items()}
-        for labels in self._labels.values():
-            ages[labels.origin] = max(labels.window, ages.get(labels.origin, 0.0))
-        self._existing = ExistingTopics(self._records, lags, self._log, ages)
+        ages: dict[BrokerSettings, dict[str, float]] = {self._records: {}}
+        for name, labels in self._labels.items():
+            ages[self._records][file.data_topics(name).records] = labels.after
+        for name, labels in self._labels.items():
+            kept_for = ages.setdefault(file.labels_broker(name), {})
+            kept_for[labels.origin] = max(labels.window, kept_for.get(labels.origin, 0.0))
+        self._existing = ExistingTopics(self._records, lags, self._log, ages.pop(self._records))
+        self._elsewhere = {
+            broker: ExistingTopics(broker, {}, self._log, kept_for) for broker, kept_for in ages.items()
+        }
 
     @staticmethod
     def _lag(source: TopicSettings) -> float | None:
@@ -315,12 +323,24 @@ class NodeProcess:
             refusals = self._existing.refusals(existing)
             if refusals:
                 raise PreflightFailed(f"{self._records.servers}: {line}" for line in refusals)
-        if self._labels:
-            label_topics = tuple(dict.fromkeys(labels.origin for labels in self._labels.values()))
-            preflight(self._records, Access(label_topics, ()), {}, several=label_topics, existing=True)
-            if short := self._existing.short():
-                raise PreflightFailed(f"{self._records.servers}: {line}" for line in short)
+        self._check_labels()
         return outside
+
+    def _check_labels(self) -> None:
+        """Check the topics of labels, and how long they and the records are kept. Raises BusError."""
+        label_topics: dict[BrokerSettings, dict[str, None]] = {}
+        for name, labels in self._labels.items():
+            label_topics.setdefault(self._file.labels_broker(name), {})[labels.origin] = None
+        for broker, names in label_topics.items():
+            preflight(broker, Access(tuple(names), ()), {}, several=names, existing=True)
+        for broker, topics in ({self._records: self._existing} | self._elsewhere).items():
+            if short := topics.short():
+                raise PreflightFailed(f"{broker.servers}: {line}" for line in short)
+
+    def _unfit(self) -> str | None:
+        """Return a line on a topic whose settings no longer fit; None if no such topic is known."""
+        lines = (topics.unfit() for topics in (self._existing, *self._elsewhere.values()))
+        return next(filter(None, lines), None)
 
     def _assemble(
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop
@@ -357,7 +377,7 @@ class NodeProcess:
             letters=self._brokers.data,
             state=options.state,
             web=options.web,
-            unfit=self._existing.unfit,
+            unfit=self._unfit,
         )
         alive = liveness(loop, host, data, min(file.own(name).liveness for name in names), self._log)
         metrics = {node.name: node.metrics for node in (*self._nodes, *self._refused)}

@@ -114,6 +114,23 @@ class MeshFile(OwnParts[NodeSettings]):
             text = "a file of labels is read by run alone: must be a topic"
             raise self.refuse(("nodes", node, "source", "labels", "path"), text, labels.path)
 
+    def labels_broker(self, node: str) -> BrokerSettings:
+        """Return the broker with the node's later labels: that of its records, unless they name another.
+
+        Raises MeshFileError if there is none.
+        """
+        labels = self.later_labels(node)
+        return self.records_broker(node) if labels is None or labels.broker is None else labels.broker
+
+    def label_topics(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the topics of later labels that are on the nodes' data brokers. Raises MeshFileError."""
+        return {
+            name: labels.origin
+            for name in names
+            if (labels := self.later_labels(name)) is not None and labels.topic is not None
+            if self.labels_broker(name) == self.brokers(name).data
+        }
+
     def records_broker(self, node: str) -> BrokerSettings:
         """Return the broker with the node's records: its data broker, unless its source names another.
 

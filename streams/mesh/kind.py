@@ -126,6 +126,10 @@ class OwnParts(Generic[P]):
         """Return each member's topic of records if others created it, else None."""
         return {name: self.data_topics(name).source for name in names}
 
+    def label_topics(self, names: Iterable[str]) -> dict[str, str]:  # noqa: ARG002 # few members have any
+        """Return the topics of labels that come later than records, on the members' data brokers."""
+        return {}
+
     def own(self, name: str) -> P:
         """Return a member's own part. Raises MeshFileError if it is not here, or if the name is unknown."""
         if name not in self.members:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from nodes.values import BoolArray, FloatArray
 from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.mesh.settings.schema import SchemaSettings
+from streams.records.avro import AvroFields, Path, Schemas, is_framed
 from streams.records.columns import absent_words, labelled
 from streams.records.decoder import json_fields
-from streams.records.messages import field_at
+from streams.records.messages import MessageFields, field_at
 from streams.records.notation import JSON, joined_word
 
 Hashes = NDArray[np.uint64]
@@ -226,10 +227,20 @@ class Label(NamedTuple):
 
 
 class LabelMessages:
-    """Reads messages with labels of a schema that come later than their records. Total."""
+    """Reads messages with labels of a schema that come later than their records. Total.
+
+    `schemas`: the known schemas of a registry; None: no registry is needed. Raises NoRegistryExtra.
+    """
 
     def __init__(self, settings: LaterLabelsSettings, schema: SchemaSettings) -> None:
         self._join, self._column = settings.join, settings.value.column
+        self._split: MessageFields = json_fields
+        self.schemas: Schemas | None = None
+        if settings.format == "avro":
+            names = (self._join,) if self._column is None else (self._join, self._column)
+            single: Path = ()  # the path of a key that is one value
+            fields = AvroFields([*(tuple(name.split(".")) for name in names), single])
+            self._split, self.schemas = fields, fields.schemas
         self._read = labelled(schema.label, JSON, absent_words(schema.missing, JSON))
         self.constant = None if settings.value.constant is None else self._read(settings.value.constant)
         otherwise = self._read(settings.otherwise)
@@ -250,7 +261,7 @@ class LabelMessages:
         if not value:
             word = self._of_key(key)
             return None if word is None else Label(word, NONE)
-        fields = json_fields(value)
+        fields = self._split(value)
         if fields is None:
             return None
         word = joined_word(JSON, field_at(fields, self._join)) or self._of_key(key)
@@ -263,5 +274,7 @@ class LabelMessages:
         """
         if key is None:
             return None
-        fields = json_fields(key)
-        return joined_word(JSON, key.decode() if fields is None else field_at(fields, self._join))
+        if self.schemas is not None and not is_framed(key):  # text, whatever the value is
+            return joined_word(JSON, key.decode())
+        fields = self._split(key)
+        return joined_word(JSON, self._split.single(key) if fields is None else field_at(fields, self._join))

@@ -23,7 +23,7 @@ from streams.bus.existing_topic import (
 )
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
-from streams.bus.registry import SchemaRegistry
+from streams.bus.registry import NoRegistryExtra, SchemaRegistry, need_extra
 from streams.bus.rights import Access, on_existing_topic
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import meant
@@ -321,23 +321,27 @@ def topic_lines(file: MeshFile, *, counted: bool = True) -> TopicLines:
 def _label_topics(file: MeshFile, lines: TopicLines) -> None:
     """Add the lines on topics of labels that come later."""
     for name in file.nodes:
-        labels, broker = file.later_labels(name), _broker(file, name)
-        if labels is not None and labels.topic is not None and broker is not None:
+        labels, records_broker = file.later_labels(name), _broker(file, name)
+        if labels is not None and labels.topic is not None and records_broker is not None:
             try:
-                _look_at_labels(file, name, labels, broker, lines)
+                _look_at_labels(file, name, labels, records_broker, lines)
             except Unreachable as error:
                 lines.looked_at.append(f"{labels.origin} was not looked at: {error}")
+            except MeshFileError as error:
+                lines.wrong += error.lines
 
 
 def _look_at_labels(
-    file: MeshFile, name: str, labels: LaterLabelsSettings, broker: BrokerSettings, lines: TopicLines
+    file: MeshFile, name: str, labels: LaterLabelsSettings, records_broker: BrokerSettings, lines: TopicLines
 ) -> None:
     """Examine a topic of labels that come later. Raises Unreachable."""
     place, topic, records = ("nodes", name, "source", "labels"), labels.origin, file.data_topics(name).records
+    broker = file.labels_broker(name)
+    lines.looked_at += _registry_lines(file, (*place, "format"), labels)
     try:
         reach(broker)
         preflight(broker, Access((topic,), ()), {}, several=(topic,), existing=True)
-        settings = topic_configs(broker, (records, topic))
+        settings = topic_configs(records_broker, (records,)) | topic_configs(broker, (topic,))
     except Unreachable:
         raise
     except BusError as error:
@@ -353,6 +357,21 @@ def _look_at_labels(
         lines.looked_at.append(f"{topic}: a label's time is what its producer writes ({CREATE_TIME})")
     else:
         lines.looked_at.append(f"{topic}: a label's time is when the broker took it (LogAppendTime)")
+
+
+def _registry_lines(file: MeshFile, place: tuple[str, ...], labels: LaterLabelsSettings) -> Iterator[str]:
+    """Yield a line if the schema registry of labels does not answer. Raises MeshFileError if none can."""
+    if labels.registry is None:
+        return
+    try:
+        need_extra()
+    except NoRegistryExtra as error:
+        raise file.refuse(place, str(error), labels.format) from None
+    with closing(SchemaRegistry(labels.registry)) as registry:
+        try:
+            registry.look()
+        except BusError as error:
+            yield f"{labels.origin}: its messages are Avro, and cannot be read now: {error}"
 
 
 def _broker(file: MeshFile, name: str) -> BrokerSettings | None:

@@ -30,23 +30,25 @@ NODE = """
     commit score.group, transact score.ids
     group group.b, offsets group.b, commit group.b, end_group group.b, end_group group.a
     transact a, transact b
+    write labels, delete labels, empty labels, shorten labels, widen labels
 """
 SCHEDULER = """
     write edge.a.b, write progress.a, write deadletter.a, read edge.a.b, read deadletter.a, read data.a
     read spends.a, create other, delete topology, empty topology, shorten topology, rules, allow progress.a
-    transact a, commit group.a
+    transact a, commit group.a, read labels
 """
 AUDITOR = """
     write topology, write scheduler, write progress.a, write edge.a.b, write deadletter.a, write data.a
-    read data.a, read spends.a, read decisions.a, create other, delete topology, empty edge.a.b
+    read data.a, read labels, read spends.a, read decisions.a, create other, delete topology, empty edge.a.b
     shorten edge.a.b, rules, allow topology, users, commit group.a, transact a
 """
 FEEDER = """
     write data.b, write spends.a, write decisions.a, write edge.a.b, write topology, write progress.a
-    read spends.a, read decisions.a, read edge.b.a, shorten data.a, delete data.a, commit group.a, rules
+    read labels, read spends.a, read decisions.a, read edge.b.a, shorten data.a, delete data.a
+    commit group.a, rules
 """
 SCORER = """
-    read data.a, read data-deadletter.a, read predictions.a, read decisions.b, read spends.b
+    read labels, read data.a, read data-deadletter.a, read predictions.a, read decisions.b, read spends.b
     read score.output, read score.letters, read edge.b.a, read topology, read progress.a
     write score.input, write decisions.a, write spends.a, write data.a, write predictions.a
     write data-deadletter.a, write edge.a.b, write topology, write progress.a
@@ -56,7 +58,7 @@ SCORER = """
 """
 STRANGER = """
     read topology, read data.a, write topology, write progress.a, write edge.a.b, create other
-    read score.input, write score.output, transact score.ids
+    read score.input, write score.output, transact score.ids, read labels
     configs topology, rules, users, group group.a, transact a
 """
 FORBIDDEN = [
@@ -82,6 +84,8 @@ ALLOWED = [
     ("a", "write", "decisions.a"),
     ("a", "offsets", "group.a"),
     ("a", "commit", "group.a"),
+    ("a", "read", "labels"),
+    ("a", "configs", "labels"),
     ("{mesh}-scheduler", "write", "topology"),
     ("{mesh}-scheduler", "read", "progress.b"),
     ("{mesh}-auditor", "read", "edge.b.c"),
@@ -116,6 +120,8 @@ class Place:
 
     def name(self, short):
         """Return the name on the broker of a user, topic or group: `edge.a.b`, `a-feeder`."""
+        if short == "labels":
+            return self._scored.labels
         if short.startswith("score."):
             thing, group = short.removeprefix("score."), self._scored.group(self.users.file)
             known_groups = {"group": group, "ids": f"{group}.of-a-process"}
@@ -149,7 +155,7 @@ def place(tmp_path_factory, secure_broker):
     with pytest.MonkeyPatch.context() as environment:
         folder = tmp_path_factory.mktemp("forbidden")
         scored = Scored()
-        path = secure_mesh_file(folder, secure_broker, own={"a": scored.own})
+        path = secure_mesh_file(folder, secure_broker, own={"a": scored.own}, sources=scored.sources)
         users = Users(path, secure_broker, environment)
         provision(users.file)
         users.provision()

@@ -20,9 +20,13 @@ from streams.live.data.streams import DataStreams
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.lint import topic_lines
+from tests.support.brokers.avro import message as avro_message
+from tests.support.brokers.avro import need_fastavro
+from tests.support.brokers.avro import record as avro_record
 from tests.support.brokers.data_streams import DataTopic, Live, running
 from tests.support.brokers.feeding import stored
 from tests.support.brokers.forgetting import stepped
+from tests.support.brokers.registry import stub_registry
 from tests.support.brokers.topics import PATIENCE, connection, until
 from tests.support.meshes.files import changed, loaded
 from tests.support.meshes.on_broker import small_mesh_file
@@ -194,6 +198,26 @@ def test_slots_by_time_close_empty_while_the_labels_are_away_and_the_owner_hears
     assert line.startswith(f"{labels.name}: ")
 
 
+def test_labels_in_avro_may_be_on_another_broker_than_the_records(broker, new_broker, tmp_path):
+    need_fastavro()
+    elsewhere = new_broker()
+    topic, labels, at = DataTopic(broker.address), LabelTopic(elsewhere.address), time.time() - AFTER - 60
+    schema = avro_record(payment_id="string", outcome="string")
+    for number in range(4):
+        send(topic, number, number, at)
+    with stub_registry() as registry:
+        registry.schemas[5] = schema
+        for number, outcome in enumerate(("fraud", "legitimate", "fraud")):
+            fields = {"payment_id": str(number), "outcome": outcome}
+            labels.send(number, at + 1, avro_message(5, schema, fields))
+        labels.send(2, at + 2, avro_message(5, schema, {"payment_id": "2", "outcome": "legitimate"}))
+        changes = {"value": {"column": "outcome"}, "format": "avro", "registry": {"url": registry.url}}
+        live = labelled_stream(topic, labels, tmp_path, labels_on=connection(elsewhere.address), **changes)
+        with running([live], {live.stream.node: ()}):
+            pairs, _ = learnt(live, 4)
+    assert [label for _, label in pairs] == [FRAUD, LEGITIMATE, LEGITIMATE, LEGITIMATE]
+
+
 def test_topics_that_keep_less_than_labels_need_are_named(broker):
     day = 86_400
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -247,6 +271,13 @@ def test_check_says_which_time_a_label_has_and_what_keeps_too_little(broker, tmp
     source["labels"] = later | {"topic": f"{labels.name}.missing"}
     (line,) = looked_at().wrong
     assert line.endswith("there is no such topic")
+    source["labels"] = later | {"broker": {"servers": "127.0.0.1:1"}}
+    (line,) = looked_at().looked_at
+    assert line.startswith(f"{labels.name} was not looked at: 127.0.0.1:1")
+    source["labels"] = later | {"format": "avro", "registry": {"url": "http://127.0.0.1:1"}}
+    assert (
+        looked_at().looked_at[0].startswith(f"{labels.name}: its messages are Avro, and cannot be read now")
+    )
 
 
 def payment(number, **changes):
@@ -255,10 +286,11 @@ def payment(number, **changes):
 
 
 @pytest.mark.slow
-def test_a_node_learns_once_from_each_record_kills_included_and_keeps_no_label(tmp_path, broker):
-    address, records, partitions, size = broker.address, 90, 3, 3
-    name, labels, at = f"payments.{uuid.uuid4().hex[:8]}", LabelTopic(address, 2), time.time() - AFTER - 60
-    producer = Producer({"bootstrap.servers": address})
+def test_a_node_learns_once_from_each_record_kills_included_and_keeps_no_label(tmp_path, broker, new_broker):
+    """The labels are on a broker of their own."""
+    address, records, partitions, size, elsewhere = broker.address, 90, 3, 3, new_broker().address
+    name, labels, at = f"payments.{uuid.uuid4().hex[:8]}", LabelTopic(elsewhere, 2), time.time() - AFTER - 60
+    producer, labelling = Producer({"bootstrap.servers": address}), Producer(labels.client)
     admin = AdminClient({"bootstrap.servers": address})
     names = {"a": name} | {node: f"{name}.{node}" for node in "bc"}
     for node, topic in names.items():
@@ -271,12 +303,13 @@ def test_a_node_learns_once_from_each_record_kills_included_and_keeps_no_label(t
             producer.produce(names[node], payment(number, outcome="canary-fraud"), **moment)
         if number % 2:
             label = payment(number, outcome="canary-fraud")
-            producer.produce(labels.name, label, partition=number % 4 // 2, **moment)
-    assert producer.flush(PATIENCE) == 0
+            labelling.produce(labels.name, label, partition=number % 4 // 2, **moment)
+    assert producer.flush(PATIENCE) == labelling.flush(PATIENCE) == 0
     label = {"column": "outcome", "positive": "canary-fraud"}
     schema = {"features": {"amount": "number"}, "intercept": True, "label": label}
     sources = {node: {"kind": "topic", "topic": topic, "schema": schema} for node, topic in names.items()}
     sources["a"]["labels"] = LABELS | {"topic": labels.name, "value": {"column": "outcome"}}
+    sources["a"]["labels"]["broker"] = {"servers": elsewhere}
     path = small_mesh_file(
         tmp_path,
         address,

@@ -9,6 +9,7 @@ topic, and not on which records the slot has: a slot asks only whether it has an
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,11 +21,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from nodes.machine.slots import ClosedSlot
 from nodes.privacy.private import Private
 from nodes.values import Observations
+from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.errors import Cure, cure
+from streams.bus.registry import SchemaRegistry
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.metrics.private import LabelCounts
+from streams.records.avro import SchemaLookup
 from streams.records.decoder import SchemaDecoder
 from streams.records.later_labels import KeyHash, LabelMessages, LabelTable, Wanted
 
@@ -49,7 +53,8 @@ class LaterLabels:
     """Reads the labels of one node in a thread of its own.
 
     `changed` is called in that thread when a request is answered, or cannot be as the broker is away. Only
-    `changed` may call `fill`.
+    `changed` may call `fill`. While the schema registry is away, if messages need one, no slot gets labels,
+    whichever schemas they name. Raises NoRegistryExtra.
     """
 
     def __init__(
@@ -73,6 +78,9 @@ class LaterLabels:
         self._counted: dict[int, int] = {}
         self._ends: Mapping[int, int] = {}
         self._heard = self._listed = 0.0
+        self._registry = None if settings.registry is None else SchemaRegistry(settings.registry)
+        self._checked = -math.inf  # when the registry answered last
+        self._unread: list[Message[bytes, bytes]] = []  # they wait for the registry
         self._counts = LabelCounts()
 
     @property
@@ -84,6 +92,11 @@ class LaterLabels:
         """Begin to read, from the time that the first slots need if they are on time."""
         self.prepare(changed, time.time())
         Thread(target=self._work, name="later-labels", daemon=True).start()
+
+    def check_registry(self) -> None:
+        """Check whether the schema registry answers, if there is one. Raises Denied."""
+        with suppress(Unreachable):
+            self._check()
 
     def prepare(self, changed: Callable[[], None], now: float) -> None:
         """Prepare to read what slots need that are on time; `now` in seconds since 1970."""
@@ -142,14 +155,23 @@ class LaterLabels:
                 try:
                     self.turn(consumer)
                 except KafkaException as error:
-                    self._away(error)
+                    self._away(str(error.args[0].name()))
+                    time.sleep(EVERY)
+                except BusError as error:  # of the registry
+                    self._away(str(error))
                     time.sleep(EVERY)
         finally:
             with suppress(KafkaException):
                 consumer.close()
+            if self._registry is not None:
+                self._registry.close()
 
     def turn(self, consumer: Consumer) -> None:
-        """Look up what is asked, and read on. The thread does it again and again. Raises KafkaException."""
+        """Look up what is asked, and read on. The thread does it again and again.
+
+        Raises KafkaException if the broker is away, BusError if the schema registry is.
+        """
+        self._check()
         with self._lock:
             question = self._question
         now = time.monotonic()
@@ -166,7 +188,22 @@ class LaterLabels:
                 self._answered = self._looked
             self._forget(question.since)
             self._changed()
-        self._take(consumer, consumer.consume(_TOGETHER, _LOOK))
+        self._unread = messages = self._unread or consumer.consume(_TOGETHER, _LOOK)
+        self._learn_schemas(messages)
+        self._unread = []
+        self._take(consumer, messages)
+
+    def _check(self) -> None:
+        """Check that the registry answers, once a second, whichever schemas are needed. Raises BusError."""
+        if self._registry is not None and time.monotonic() - self._checked >= EVERY:
+            self._registry.look()
+            self._checked = time.monotonic()
+
+    def _learn_schemas(self, messages: list["Message[bytes, bytes]"]) -> None:
+        """Ask the registry for the schemas that messages name. Raises BusError if it is away."""
+        if self._registry is not None and self._messages.schemas is not None:
+            parts = [part for message in messages for part in (message.value(), message.key()) if part]
+            SchemaLookup(self._registry, self._messages.schemas).ask_all(parts)
 
     @property
     def _reached(self) -> bool:
@@ -183,7 +220,7 @@ class LaterLabels:
             offsets[of.partition] = of.offset if of.offset >= 0 else self._end(consumer, of.partition)
         consumer.assign([TopicPartition(topic, part, offset) for part, offset in offsets.items()])
         self._next, self._ends, self._since, self._looked = offsets, {}, since, self._answered
-        self._table = LabelTable()
+        self._table, self._unread = LabelTable(), []
 
     def _grow(self, consumer: Consumer) -> None:
         if set(self._partitions(consumer)) - self._next.keys():
@@ -260,9 +297,9 @@ class LaterLabels:
             self._log.info("%s: the labels can be read again", self.settings.origin)
         self._answers = True
 
-    def _away(self, error: KafkaException) -> None:
+    def _away(self, reason: str) -> None:
         if self._answers:
             text = "%s: the labels cannot be read now (%s): slots by count wait, slots by time close empty"
-            self._log.warning(text, self.settings.origin, error.args[0].name())
+            self._log.warning(text, self.settings.origin, reason)
         self._answers = False
         self._changed()

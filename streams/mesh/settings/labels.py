@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -16,6 +16,7 @@ from streams.mesh.settings.base import (
     refusal,
     spelt,
 )
+from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.mesh.settings.files import FilePath
 from streams.mesh.settings.schema import (
     FieldPath,
@@ -47,6 +48,10 @@ Early = Annotated[
 """A time in seconds, written with its unit, or 0."""
 
 
+def _is_usual(name: str) -> bool:
+    return name == "json"
+
+
 class LabelValueSettings(Choice):
     """How a message on the topic of labels gives the label of its record."""
 
@@ -60,13 +65,21 @@ class LabelValueSettings(Choice):
 class LaterLabelsSettings(Settings):
     """Labels that come later than their records.
 
-    For records on a broker the labels are JSON objects on a topic there. For records in a file that one
+    For records on a broker the labels are messages on a topic. For records in a file that one
     process reads whole, they may be in a file too.
     """
 
     topic: Annotated[TopicName | None, Field(exclude_if=absent)] = None
     """The topic's name. The user on the broker needs the rights to describe and to read it. Not given: `path`
     is."""
+    broker: Annotated[BrokerSettings | None, Field(exclude_if=absent)] = None
+    """The broker with the topic. The user on it needs the rights to describe and to read the topic. Not
+    given: the broker with the records."""
+    format: Annotated[Literal["json", "avro"], Field(exclude_if=_is_usual)] = "json"
+    """The format of a message's value on the topic: a JSON object, or Avro by a schema registry (which needs
+    `pip install 'mirrormesh[registry]'`). A message's key is text, or has the same format."""
+    registry: Annotated[RegistrySettings | None, Field(exclude_if=absent)] = None
+    """The registry with the schemas of Avro messages. Not given: for another format."""
     path: Annotated[FilePath, Field(exclude_if=absent)] = None
     """The file, of the kind and dialect of the records' file. A CSV file begins with a row that names its
     columns. Not given: `topic` is."""
@@ -92,6 +105,14 @@ class LaterLabelsSettings(Settings):
         if (self.topic is None) == (self.path is None):
             text = "missing: must be a topic or the path of a file"
             raise refusal(text if self.path is None else "labels are on a topic or in a file: must be one")
+        for key in ("broker", "registry"):
+            if self.path is not None and getattr(self, key) is not None:
+                raise refusal("goes with topic: a file is read as the records' file is", key)
+        if self.path is not None and self.format != "json":
+            raise refusal("goes with topic: a file has the records' kind", "format")
+        if (self.format == "avro") != (self.registry is not None):
+            text = "missing: format avro needs one" if self.registry is None else "goes with format avro"
+            raise refusal(text, "registry")
         if self.path == "-":
             raise refusal("must be the path of a file, not standard input", "path")
         if self.path is None and self.came is not None:

@@ -292,7 +292,7 @@ class TopicSettings(Settings):
     def _labels_fit(self) -> Self:
         if self.labels is not None and self.labels.path is not None:
             raise refusal("goes with records in a file: must be a topic", "labels", "path")
-        if self.labels is not None and self.labels.topic == self.topic:
+        if self.labels is not None and (self.labels.topic, self.labels.broker) == (self.topic, None):
             raise refusal("is the topic of the records: must be another one", "labels", "topic")
         joined(self.record, self.labels)
         return self

@@ -233,10 +233,14 @@ def broker_ports(brokers: Mapping[str, Any], file: str, path: tuple[str, ...]) -
 
 
 def source_ports(source: Any, file: str, path: tuple[str, ...]) -> list[int]:
-    """Return the ports of a source's own broker and schema registry, as `broker_ports` does."""
+    """Return the ports of a source's own broker and schema registry, and of those of its later labels.
+
+    Raises MeshFileError, as `broker_ports` does.
+    """
     places: list[tuple[tuple[str, str], str, str]] = []
     if not isinstance(source, Mapping):
         return []
+    labels = source_ports(source.get("labels"), file, (*path, "labels"))
     for server in (source.get("broker") or {}).get("servers", "").split(","):
         if server:
             port = server.strip().rpartition(":")[2] if ":" in server else _DEFAULT
@@ -247,7 +251,7 @@ def source_ports(source: Any, file: str, path: tuple[str, ...]) -> list[int]:
             usual = "443" if url.strip().startswith("https:") else "80"
             port = host.rpartition(":")[2] if re.search(r":\d+$", host) else usual
             places.append((("registry", "url"), url.strip(), port))
-    return _ports(places, file, path)
+    return [*_ports(places, file, path), *labels]
 
 
 def _ports(places: Iterable[tuple[tuple[str, str], str, str]], file: str, path: tuple[str, ...]) -> list[int]:

@@ -348,11 +348,13 @@ def _of_node(
 
 
 def _of_source(file: str, path: tuple[str, ...], source: Tree) -> tuple[str, ...]:
-    """Return the variables of a source's own broker and registry.
+    """Return the variables of a source's own broker and registry, and of those of its later labels.
 
     Raises MeshFileError for a secret that is written out or in a file, as an export supports neither.
     """
     wrong, texts = list[str](), list[str]()
+    later = source.get("labels")
+    labels = _of_source(file, (*path, "labels"), later) if isinstance(later, Mapping) else ()
     for side in ("broker", "registry"):
         settings = source.get(side)
         for key, value in settings.items() if isinstance(settings, Mapping) else ():
@@ -368,7 +370,7 @@ def _of_source(file: str, path: tuple[str, ...], source: Tree) -> tuple[str, ...
                 texts.append(value)
     if wrong:
         raise MeshFileError(wrong)
-    return tuple(name for text in texts for name in _VARIABLE.findall(text))
+    return (*(name for text in texts for name in _VARIABLE.findall(text)), *labels)
 
 
 def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, sets: str) -> ProcessFile:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streams.bus.rights import DesiredUsers, Grant, GrantGap, Rule, Scope, data_users_of, gap
 from streams.cli.check import unreadable
 from streams.ledger import promises_of
 from streams.local.run import mesh_parts
@@ -55,6 +56,16 @@ BY_TIME = {"slots": {"by": "time", "period": 60, "start": 0, "size": 10}}
             'nodes.a.source.labels.topic: "data.tracking.b": is a topic of the',
         ),
         ({"labels": {"value": "fraud"}}, "nodes.a.source.labels.value: "),
+        ({"labels": {"format": "avro"}}, "nodes.a.source.labels.registry: missing: format avro needs one"),
+        ({"labels": {"format": "csv"}}, 'nodes.a.source.labels.format: "csv": must be json or avro'),
+        (
+            {"labels": {"registry": {"url": "http://here"}}},
+            "nodes.a.source.labels.registry: (hidden): goes with format avro",
+        ),
+        (
+            {"labels": {"topic": None, "path": "x.csv", "broker": {"servers": "h:1"}}},
+            'nodes.a.source.labels.broker: {"servers": "h:1"}: goes with topic',
+        ),
         (
             {"labels": {"value": {"constant": [1]}}},
             "nodes.a.source.labels.value.constant: [1]: must be text",
@@ -147,3 +158,30 @@ def test_the_settings_come_back_as_they_were_written(tmp_path):
     written = source.model_dump(mode="json", by_alias=True, exclude_unset=True)
     assert written["labels"] == LABELS | {"before": "90m"}
     assert type(source).model_validate(written) == source
+
+
+def test_labels_may_be_on_another_broker_than_the_records(tmp_path):
+    elsewhere = {"servers": "127.0.0.1:2"}
+    file = mesh(tmp_path, labels={"topic": "payments", "broker": elsewhere})  # of the name that records have
+    assert file.labels_broker("a").servers == elsewhere["servers"]
+    assert file.label_topics("ab") == {}  # whose rights its owners give
+    here = mesh(tmp_path)
+    assert here.labels_broker("a") == here.records_broker("a")
+    assert here.label_topics("ab") == {"a": "chargebacks"}
+
+
+def test_the_nodes_user_may_read_a_topic_of_labels_and_see_its_settings(tmp_path):
+    file = mesh(tmp_path)
+    own, other = (data_users_of(file, name)[0] for name in "ab")
+    reading = Rule("topic", "chargebacks", "literal", ("Read", "DescribeConfigs"))
+    assert reading in own.rules
+    assert "chargebacks" not in {rule.name for rule in other.rules}
+    users = data_users_of(file, "ab")
+    scope = Scope.of(file.mesh.name, "ab", file.sources("ab"), file.label_topics("ab"), shared=False)
+    wanted = DesiredUsers(users, scope, tls=False)
+    there = [*wanted.grants()]
+    assert gap(wanted, there, {}) == GrantGap()
+    by_others = Grant("User:a", "topic", "chargebacks", "literal", "Write")
+    assert gap(wanted, [*there, by_others], {}) == GrantGap()  # the topic is not the mesh's
+    theirs = Grant("User:b", "topic", "chargebacks", "literal", "Read")
+    assert gap(wanted, [*there, theirs], {}).excess == (theirs,)

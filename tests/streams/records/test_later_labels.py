@@ -2,16 +2,25 @@
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodes.machine.slots import ClosedSlot
+from nodes.privacy.reveal import opened
+from nodes.values import Observations
+from streams.bus.bus import Unreachable
+from streams.bus.registry import Definition
 from streams.mesh.settings.node import FileSettings
 from streams.records import later_labels
 from streams.records.decoder import CsvFields, SchemaDecoder, json_fields
 from streams.records.later_labels import NONE, KeyHash, Label, LabelMessages, LabelTable, Wanted
+from streams.simulation.labels import LabelEntry, LabelLog, LabelsInTurn
+from tests.support.brokers import avro
+from tests.support.brokers.registry import stub_registry
 
 ENTRIES = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 9), st.sampled_from([1.0, 2.0, NONE])),
@@ -215,3 +224,85 @@ def test_keys_in_csv_are_compared_as_numbers_of_the_dialect():
     decoder = SchemaDecoder(source.record, CsvFields(source.columns, source.dialect))
     keys = {text: decoder.key(f"1;{text}".encode()) for text in ("7", "7,0", "007", "1.000", "p")}
     assert keys == {"7": "7", "7,0": "7", "007": "007", "1.000": "1000", "p": "p"}
+
+
+# ------------------------------------------------------------------------------------------------ in Avro
+
+AVRO = {"format": "avro", "registry": {"url": "http://nowhere"}}
+STATE = avro.record("State", outcome="string")
+OUTCOME = avro.record(payment_id=["null", "long"], state=STATE)
+IDS = {1: OUTCOME, 2: avro.record("Key", payment_id="long"), 3: "string", 4: "long"}
+
+
+def avro_messages(**changes):
+    """What reads labels whose schemas are known."""
+    avro.need_fastavro()
+    reader = messages(**AVRO | changes)
+    for number, schema in IDS.items():
+        reader.schemas.learn(number, Definition("AVRO", json.dumps(schema)))
+    return reader
+
+
+def outcome(text, payment=7):
+    return avro.message(1, OUTCOME, {"payment_id": payment, "state": {"outcome": text}})
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "label"),
+    [
+        (("fraud", 7), None, Label("7", 1.0)),
+        (("legitimate", 7), None, Label("7", -1.0)),
+        (("fraud", None), None, None),
+        (("fraud", None), b"8", Label("8", 1.0)),
+        (("fraud", None), (2, {"payment_id": 9}), Label("9", 1.0)),
+        (("fraud", None), (3, "ten"), Label("ten", 1.0)),
+        (("fraud", None), (4, 11), Label("11", 1.0)),
+        (None, (4, 11), Label("11", NONE)),
+        (None, b"8", Label("8", NONE)),
+        (b'{"payment_id": 7, "state": {"outcome": "fraud"}}', b"8", None),
+        (b"\0\0\0\0\1\xff", b"8", None),
+        (b"\0\0\0\0\x63\2", b"8", None),
+    ],
+)
+def test_labels_in_avro_are_read_by_their_writers_schemas(value, key, label):
+    value = outcome(*value) if isinstance(value, tuple) else value
+    key = avro.message(key[0], IDS[key[0]], key[1]) if isinstance(key, tuple) else key
+    found = avro_messages(value={"column": "state.outcome"})(value, key)
+    assert str(found) == str(label)
+
+
+def test_the_registry_decides_for_all_labels_whether_they_can_be_read():
+    """Whether it answers counts, not which schemas messages name. Nothing of the log is lost meanwhile."""
+    avro.need_fastavro()
+    with stub_registry() as registry:
+        registry.schemas = IDS
+        source = settings(value={"column": "state.outcome"}, format="avro", registry={"url": registry.url})
+        log = LabelLog(
+            [
+                LabelEntry(1, 0, 1, None, outcome("legitimate")),
+                LabelEntry(2, 0, 2, "8", b"\0\0\0\0\x63\2"),  # an id that nobody has
+                LabelEntry(4, 0, 4, None, outcome("fraud")),
+            ]
+        )
+        log.now = 3
+        labels = LabelsInTurn(source.labels, SchemaDecoder(source.record, json_fields), log)
+        labels.ask(0.0)
+        registry.answer = lambda path: 503
+        for is_checked in (False, True):  # it is away before messages are read, or goes away behind that
+            labels._checked = time.monotonic() if is_checked else -math.inf
+            with pytest.raises(Unreachable):
+                labels.turn(log)
+            assert not labels.is_read
+        registry.answer = lambda path: None
+        labels.read()
+        assert opened(labels.counts).unreadable == opened(labels.counts).came == 1
+        log.now, registry.answer = 5, lambda path: 503
+        labels._checked = -math.inf
+        labels.ask(0.0)
+        with pytest.raises(Unreachable):  # though all schemas that messages name are known
+            labels.turn(log)
+        registry.answer = lambda path: None
+        labels.read()
+    slot = ClosedSlot(1, (b'{"amount": 1, "payment_id": 7}',), (), times=(3.0,))
+    filled = labels.fill(slot, Observations(np.zeros((1, 1)), np.zeros(1), np.ones(1, np.bool_)))
+    assert filled.labels.tolist() == [1.0]

@@ -54,14 +54,28 @@ def secure_mesh_file(folder, broker, **mesh):
     return path
 
 
+LABELLED = {
+    "kind": "json-lines",
+    "schema": {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}},
+}
+"""A source of records as sensors have them, but for their labels."""
+
+
 class Scored:
-    """Topics of messages and scores that no other test knows, and what a node's own part says of them."""
+    """Topics of messages, scores and labels that no other test knows, and what own parts say of them.
+
+    `sources`: those of three nodes, of which the first has labels that come later.
+    """
 
     def __init__(self):
         mark = uuid4().hex[:8]
         self.input, self.output = f"payments.new.{mark}", f"payments.scored.{mark}"
         self.letters = f"{self.output}.deadletter"
-        self.topics = (self.input, self.output, self.letters)
+        self.labels = f"distances.{mark}"
+        self.topics = (self.input, self.output, self.letters, self.labels)
+        later = {"topic": self.labels, "join": "id", "after": "1h", "value": {"column": "distance"}}
+        labelled = LABELLED | {"labels": later | {"otherwise": 0}}
+        self.sources = {"a": labelled} | {name: {"kind": "localisation"} for name in "bc"}
         self.own = {"score": {"input": self.input, "output": self.output}}
 
     def group(self, file):

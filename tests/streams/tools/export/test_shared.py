@@ -10,6 +10,7 @@ from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.tools.export.asked import INDEX, check_image, write_folder
+from streams.tools.export.cluster import source_ports
 from streams.tools.export.raw_mesh import files, moved, node_file, party, read, scheduler_file
 from tests.support.published.exports import IMAGE, SECURED
 
@@ -240,6 +241,33 @@ def test_the_variables_of_a_source_s_registry_are_the_process_s_too(secured):
     made = node_file(with_registry(secured, 'password: "${REGISTRY}"'), "b", "/secrets", "9101")
     assert made.variables == (*NEEDED, "REGISTRY")
     assert yaml.safe_load(made.text)["nodes"]["b"]["source"]["registry"]["password"] == "${REGISTRY}"  # noqa: S105
+
+
+LABELS = {"topic": "l", "join": "id", "after": "1h", "value": {"column": "distance"}, "otherwise": 0}
+
+
+def with_labels(path, **broker):
+    """The source's labels are on a broker of their own."""
+    with_registry(path, 'password: "${REGISTRY}"')
+    tree = yaml.safe_load(path.read_text())
+    later = LABELS | {"broker": {"servers": "labels.example:9092", "username": "reader"} | broker}
+    tree["nodes"]["b"]["source"]["labels"] = later
+    path.write_text(yaml.safe_dump(tree))
+    return read(path)
+
+
+def test_the_variables_of_a_broker_of_labels_are_the_process_s_too(secured):
+    raw = with_labels(secured, password="${LABELS}")  # noqa: S106 # a variable
+    assert node_file(raw, "b", "/secrets", "9101").variables == (*NEEDED, "REGISTRY", "LABELS")
+    source = raw.owns["b"]["source"]
+    assert source_ports(source, "mesh.yaml", ("nodes", "b", "source")) == [8081, 9092]
+
+
+def test_a_secret_of_a_broker_of_labels_is_not_written_out(secured):
+    with pytest.raises(MeshFileError) as refused:
+        node_file(with_labels(secured, password="hush"), "b", "/secrets", "9101")  # noqa: S106
+    assert "nodes.b.source.labels.broker.password: (hidden): must be ${BROKER_PASSWORD}" in str(refused.value)
+    assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
