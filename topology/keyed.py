@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 
 class _Key(ISeedSequence):
-    """The key of a Philox generator. `Philox(key=...)` has the same stream, but reads entropy without use."""
+    """The key of a Philox generator.
+
+    `Philox(key=...)` gives the same stream, but reads entropy that it does not use.
+    """
 
     __slots__ = ("_words",)
 
@@ -17,7 +20,7 @@ class _Key(ISeedSequence):
         self._words = words
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[np.uint64]:  # noqa: ARG002 # Philox wants two of 64 bits
-        """Return the two words."""
+        """Return the two words of the key."""
         return self._words
 
 
@@ -27,5 +30,5 @@ def generator(*keys: int | str) -> np.random.Generator:
     For schedules, data order and simulated noise; never for noise that must protect data.
     """
     digest = hashlib.sha256(repr(keys).encode()).digest()
-    key: Any = _Key(np.frombuffer(digest, "<u8", 2))  # numpy's types know its own seeds alone
+    key: Any = _Key(np.frombuffer(digest, "<u8", 2))  # numpy's types allow only its own seeds
     return np.random.Generator(np.random.Philox(key))

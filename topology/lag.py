@@ -1,20 +1,16 @@
-"""Measures how long each member holds up the others or does not step; names the members to leave out.
+"""Measures how long each member delays the others or does not step. It names the members to leave out.
 
-Rules
------
-* Each tick determines the members that hold up the others (`Horizon.holders`). These are H planned rounds
-  behind, and at least as many full members have nothing left to step.
-* A member that holds up the others and steps is slow. The time between two of its observed steps is added to
-  its delay. The first such time counts up to half of the limit, as it may be a pause. Time in which the
-  member holds up nobody is subtracted. So only a member that holds up the others repeatedly, and for more
-  than half of the time, reaches the limit.
-* A member that is behind as many others (`Horizon.behind`) and shows no step is stuck: it has stopped, or it
-  reports false progress. The time since its last step has a limit of its own.
-* Beyond its limit a member is left out for as long as it has held up the others in all. So the others run
-  without it at least as long as they have waited. Afterwards it may join as a listener, and its delay starts
-  from 0. While it keeps up, its total falls by one second each second. Until the total is 0, half of the
-  limit applies to it.
-* A scheduler counts only what it has observed itself, so after its start all delays are 0.
+Rules ----- * Each tick determines the members that hold up the others (`Horizon.holders`). These are H
+planned rounds behind, and at least as many full members have nothing left to step. * A member that holds up
+the others and steps is slow. The time between two of its observed steps is added to its delay. The first such
+time counts up to half of the limit, as it may be a pause. Time in which the member holds up no other is
+subtracted. So only a member that holds up the others repeatedly, and for more than half of the time, reaches
+the limit. * A member that is behind as many others (`Horizon.behind`) and shows no step is stuck: it has
+stopped, or it reports false progress. The time since its last step has a limit of its own. * Beyond its limit
+a member is left out for as long as it has held up the others in all. So the others run without it at least as
+long as they have waited. Afterwards it may join as a listener, and its delay starts from 0. While it keeps
+up, its total falls by one second each second. Until the total is 0, half of the limit applies to it. * A
+scheduler counts only what it has observed itself, so after its start all delays are 0.
 """
 
 from collections import deque
@@ -24,16 +20,17 @@ from math import inf
 from statistics import median
 
 ROUNDS = 8
-"""The median rounds for which a slow member may hold the others, if that is longer than the limit."""
+"""The number of median rounds for which a slow member may delay the others, if that is longer than the
+limit."""
 SHORTEST = 0.02
-"""The fewest seconds between two looks."""
+"""The least time in seconds between two checks."""
 SEEN = 32
-"""The ticks that the median is of."""
+"""The number of ticks over which the median is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """Seconds for which a member may hold the others: `stuck` without a step, `slow` while it steps.
+    """Seconds for which a member may delay the others: `stuck` without a step, `slow` while it steps.
 
     If 8 median rounds take longer than `slow`, they are the limit of a member that steps. If `slow` is
     infinite, such a member has no limit. Raises ValueError for a limit that is not above 0.
@@ -66,8 +63,8 @@ class LeftOut:
 class _Member:
     """One member's delays, in seconds.
 
-    `stepped` is the last round stepped, `still` the time behind others since that step. `total` is the delay
-    that it was left out for.
+    `stepped` is the last round stepped. `still` is the time for which the member was behind others since that
+    step. `total` is the delay for which it was left out.
     """
 
     stepped: int = 0
@@ -147,7 +144,7 @@ class Lag:
         return left_out
 
     def _see_rounds(self, seconds: float, progress: Mapping[str, int], *, held: bool) -> None:
-        """Measure the length of a round by the median member's steps, while nobody is held up."""
+        """Measure the length of a round by the median member's steps, in ticks without a delay."""
         if held or not progress:
             self._front = 0
             return

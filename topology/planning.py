@@ -1,4 +1,5 @@
-"""Chooses the members of the next plan, and builds it: weights of full members, equal ones to listeners.
+"""Chooses the members of the next plan, and builds it: full members get their weights, listeners equal
+weights.
 
 The numbers of rules are those of `scheduler`.
 """
@@ -21,7 +22,7 @@ class Horizon:
         self._size = size
         self._roster = roster
         self._planned: deque[int] = deque(maxlen=size)
-        self._place = 0  # of the member last waited for: checked first, most events leave it behind
+        self._place = 0  # of the member last waited for; it is checked first, as most events leave it behind
 
     def add(self, plan: Plan) -> None:
         """Add the next valid plan."""
@@ -30,7 +31,7 @@ class Horizon:
     def must_wait(self, last: Plan, ahead: Sequence[Plan]) -> bool:
         """Return whether a live member of `last` has not yet stepped the oldest of the H rounds.
 
-        The last of these are those of `ahead`, which ends with `last` unless it is empty.
+        The last of these rounds are those of `ahead`, which ends with `last` unless it is empty.
         """
         before = self._size - len(ahead)
         if before > len(self._planned):
@@ -78,8 +79,8 @@ class Horizon:
     def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` if slots are dropped.
 
-        Slots are dropped when the slowest member is more than H rounds behind the clock, which is in round
-        `current`. Where nobody is waited for, all count as having stepped the round before `round`.
+        Slots are dropped if the slowest member is more than H rounds behind the clock, which is in round
+        `current`. If no member is waited for, all count as having stepped the round before `round`.
         """
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]
@@ -163,8 +164,8 @@ def _with_listeners(edges: Edges, members: tuple[Member, ...], graph: Graph) -> 
 #
 # Usually the next plan has a full member that the last plan named. Without such a member the mesh begins
 # again from the releases in its journals. In one plan all nodes that may have a journal are listeners without
-# edges, so each continues from its own last release. They are full members of the next plan. So a run does
-# not end because nodes are silent.
+# edges, so each continues from its own last release. They are full members of the next plan. So the silence
+# of nodes does not end a run.
 
 
 def nobody_is_left(roster: Roster, last: Plan, round: int) -> bool:
@@ -178,7 +179,7 @@ def nobody_is_left(roster: Roster, last: Plan, round: int) -> bool:
 
 
 def is_over(roster: Roster, last: Plan, round: int) -> bool:
-    """Return whether no journal of the run can be left: no member can go on, and none can come back."""
+    """Return whether no journal of the run can be left, as no member can continue and none can come back."""
     return nobody_is_left(roster, last, round) and all(  # rule 16: silence ends no run
         roster.has_no_journal(name, round) for name, _ in named_after(last)
     )
@@ -203,7 +204,9 @@ def chosen_members(
 
 
 def _begins_again(roster: Roster, last: Plan, round: int) -> bool:
-    """Return whether no member can go on: all are lost, or some must join again and the others are silent."""
+    """Return whether no member can continue: all are lost, or some must join again and the others
+    are silent.
+    """
     return nobody_is_left(roster, last, round) or any(
         member.full and roster.has_lost_its_place(member, round) for member in last.members
     )

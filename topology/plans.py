@@ -1,7 +1,7 @@
 """Plans, heartbeats, the chain of valid plans, and the clock of slots: what the mesh agrees on in each round.
 
-A plan is valid if it is consistent (`Plan.__post_init__`) and its record continues the last valid plan
-(see `Chain`). The plan of a round is the first valid one on the topic `topology`.
+A plan is valid if it is consistent (`Plan.__post_init__`) and its record continues the last valid plan (see
+`Chain`). The plan of a round is the first valid one on the topic `topology`.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TOLERANCE = 1e-9
-"""How far the sum of a row or column of weights may be from 1."""
+"""The largest difference of the sum of a row or column of weights from 1."""
 MOST_TOLD = 8
 """The most instances that one heartbeat accuses."""
 
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=16)  # most plans repeat the members and edges of an earlier one
 def places(members: tuple[Member, ...], sources: bytes, targets: bytes, weights: bytes) -> dict[str, Place]:
-    """Check the plan and return the place of each member, for reading only. Raises ValueError."""
+    """Check the plan and return the place of each member. The result must only be read. Raises ValueError."""
     names = [member.name for member in members]
     if sorted(set(names)) != names:
         raise ValueError(f"members {names}: must be distinct and in bytes order")
@@ -181,7 +181,7 @@ class Plan:
 
     @property
     def mark(self) -> bytes:
-        """The 16 bytes that name this plan: equal for equal plans alone."""
+        """The 16 bytes that name this plan. Different plans have different marks."""
         if not self._mark:
             object.__setattr__(self, "_mark", _mark(self))
         return self._mark
@@ -233,7 +233,7 @@ NOTHING = bytes(16)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanRecord:
-    """Plans in order, after the plan with the mark `continues`. ValueError unless they follow one another."""
+    """Consecutive plans that follow the plan with the mark `continues`. Raises ValueError if they do not."""
 
     continues: bytes
     plans: tuple[Plan, ...]
@@ -267,7 +267,7 @@ class Chain:
         self._whole = whole
 
     def take(self, record: PlanRecord) -> bool:
-        """Accept the record if it continues the last valid plan; return whether it does."""
+        """Accept the record if it continues the last valid plan. Return whether it does."""
         last = self.last
         if last is None:
             follows = record.continues == NOTHING or not self._whole

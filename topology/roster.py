@@ -10,7 +10,8 @@ from math import inf
 from topology.plans import Heartbeat, Member, Plan
 
 REPLACED = 64
-"""The replaced processes of a node that are remembered: hellos of invented ones take no more memory."""
+"""The number of a node's replaced processes that are remembered, so that invented hellos need no more
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class Roster:
         self._beats: dict[str, Heartbeat] = {}
         self._replaced: dict[str, deque[str]] = {}  # boots, by node
         self._left_out: frozenset[str] = frozenset()  # they count as silent
-        self._doubted: set[str] = set()  # nodes whose last word on their progress nobody believes
+        self._doubted: set[str] = set()  # nodes whose reported progress is not believed
         self._entries: dict[str, _Entry] = {}
         self._expected: dict[str, _Entry] = {}  # by plans that are published and not read yet
 
     def knows(self, name: str) -> bool:
-        """Return whether a node of that name is in the mesh."""
+        """Return whether the mesh has a node of this name."""
         return name in self._nodes
 
     def is_replaced(self, beat: Heartbeat) -> bool:
@@ -67,7 +68,7 @@ class Roster:
         last_beat = self._beats.get(beat.node)
         if (
             last_beat is None or last_beat.boot != beat.boot or _age(beat) >= _age(last_beat)
-        ):  # else read a second time
+        ):  # else it was read before
             self._beats[beat.node] = beat
         self._heard.setdefault(beat.node, -inf)
 
@@ -97,7 +98,7 @@ class Roster:
         self._entries |= _joining(plan)
 
     def expect(self, plan: Plan) -> None:
-        """Add a plan that is not read yet: nodes that join in it count as joined until `forget_expected`."""
+        """Add a plan that is not read yet. Nodes that join in it count as joined until `forget_expected`."""
         self._expected |= _joining(plan)
 
     def forget_expected(self) -> None:
@@ -138,7 +139,7 @@ class Roster:
     def returning(self, name: str, last: Plan | None, round: int) -> Member | None:
         """Return the node as a listener of a plan in which all listen; None if it may have no journal.
 
-        It continues from its own last release, that of the instance in its heartbeat, or without a heartbeat
+        It continues from its own last release: that of the instance in its heartbeat or, without a heartbeat,
         that of the instance in `last`.
         """
         beat = self._beats.get(name)
@@ -158,16 +159,18 @@ class Roster:
         return self._asks_to_join(beat) and not _leaves(beat, round)
 
     def has_no_journal(self, name: str, round: int) -> bool:
-        """Return whether a former member has no journal to continue from, by its own heartbeat, or leaves."""
+        """Return whether a former member leaves, or reports by its heartbeat that it has no journal to
+        continue from.
+        """
         beat = self._beats.get(name)
         if beat is None:
             return False
-        # what the log has of it is of unknown age: it may have stepped since, and be cut off
+        # its heartbeat in the log is of unknown age: it may have stepped since, and be cut off
         is_there = self._clock - self._spoke.get(name, -inf) <= self._silence
         return _leaves(beat, round) or (is_there and self.is_live(name) and not beat.stepped)
 
     def has_begun_anew(self, name: str, last: Plan) -> bool:
-        """Return whether the node has come back as another instance than the one that the plan names."""
+        """Return whether the node has come back as another instance than the plan names."""
         beat, member = self._beats.get(name), last.member(name)
         return beat is not None and member is not None and beat.instance != member.instance
 
@@ -182,10 +185,10 @@ class Roster:
         return beat.instance != member.instance or self._asks_to_join(beat) or _leaves(beat, round)
 
     def progress(self, member: Member, oldest: int) -> int | None:
-        """Return the last round that a live member has stepped, or None if nobody waits for it.
+        """Return the last round that a live member has stepped, or None if it is not waited for.
 
-        A node that joins counts as having stepped the round before its first. Nobody waits for a node that
-        has to join again, or leaves in round `oldest` or before.
+        A node that joins counts as having stepped the round before its first. A node that must join again, or
+        that leaves in round `oldest` or before, is not waited for.
         """
         if not self.is_live(member.name) or self.is_lost(member, oldest):  # rule 7: nobody waits for it
             return None
@@ -193,7 +196,9 @@ class Roster:
         return max(self.stepped(member.name), entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
-        """Return whether its request to join is open: no plan above `join_after` has it as a joining node."""
+        """Return whether the node's request to join is open: no plan above `join_after` has it as a joining
+        node.
+        """
         if beat.join_after is None:
             return False
         entry = self._entry(beat.node)

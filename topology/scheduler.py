@@ -79,21 +79,18 @@ from topology.scheduler_events import (
     heartbeat_period,
 )
 
-# The progress of the mesh, as its nodes claim it when a scheduler starts.
+# The progress that the nodes claim when a scheduler starts.
 #
-# Rules
-# -----
-# * A node's claim is the last round that it has stepped, as it says when it is first heard after the start,
-#   or at any time before the run's first plan.
-# * Nodes step planned rounds alone. So if the lower median of the claims of live nodes is beyond the last
-#   plan, plans were lost. Nodes that have begun anew since that plan know no plans, and their claims are left
-#   out if there are at least two others; that may become known later. A plan is at most H ahead of the
-#   slowest live node, so no honest node has acted on a plan beyond the median + 2H.
-# * Otherwise a single node's claim counts up to the last plan + H, at the start alone. So one node can make
-#   the mesh skip at most H rounds.
+# Rules ----- * A node's claim is the last round that it has stepped, as it reports when it is first heard
+# after the start, or at any time before the run's first plan. * Nodes step only planned rounds. So if the
+# lower median of the claims of live nodes is beyond the last plan, plans were lost. Nodes that have begun
+# anew since that plan know no plans, and their claims are left out if there are at least two others; that may
+# become known later. A plan is at most H ahead of the slowest live node, so no honest node has acted on a
+# plan beyond the median + 2H. * Otherwise a single node's claim counts up to the last plan + H, at the start
+# alone. So one node can make the mesh skip at most H rounds.
 
 MOST = 2**62
-"""The last round that anybody believes in: sums with a horizon stay far inside 64 bits."""
+"""The largest round that is believed. Sums with a horizon are far below 64 bits."""
 
 
 class Claims:
@@ -103,8 +100,8 @@ class Claims:
         self._horizon = horizon
         self._claims: dict[str, int] = {}
         self._heard: set[str] = set()
-        self._median = 0  # if the last plan is not beyond it, plans were lost
-        self._alone = 0  # what one node's claim at the start has counted
+        self._median = 0  # if it is beyond the last plan, plans were lost
+        self._alone = 0  # what a single node's claim at the start has counted
 
     def replay(self, node: str, stepped: int) -> None:
         """Store a claim from the log. The node's newest claim counts; one beyond `MOST` counts as 0."""
@@ -185,7 +182,7 @@ class Claims:
 # * Plans that are not read back for too long are lost, too, as no later record may come to show the loss.
 
 UNREAD = 10.0
-"""Seconds after which what was published and is not read is lost, where nobody is ever silent."""
+"""Seconds after which a published plan that is not read back counts as lost, if no node is ever silent."""
 
 
 class Unread:
@@ -194,7 +191,7 @@ class Unread:
     def __init__(self, roster: Roster, silence: float | None) -> None:
         self.plans: list[Plan] = []
         self._roster, self._limit = roster, silence or UNREAD
-        self._waited = 0.0  # seconds since anything was read while there were some
+        self._waited = 0.0  # seconds since a record was last read while some plans were unread
         self._missing: set[bytes] = (
             set()
         )  # the marks that void records of this one continue, since a valid one
@@ -233,7 +230,7 @@ class Unread:
         return True
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the time. After too long a wait, all unread plans are to be planned again."""
+        """Advance the time. If it waited too long, all unread plans are planned again."""
         self._waited = self._waited + seconds if self.plans else 0.0
         if self._waited > self._limit:
             self._waited = 0.0
@@ -325,7 +322,7 @@ class SchedulerMachine:
                 refusals += self._begin(records, whole=whole)
                 refusals += map(self._replay, heartbeats)
                 if self.last is not None:
-                    self._roster.count_as_heard(self.last)  # rule 9: nobody could be heard before
+                    self._roster.count_as_heard(self.last)  # rule 9: no heartbeat could be read before
                     self._look_for_lost_plans(self.last)  # rule 4
                     self._claims.start(self._live_of(self.last), self.last.round)
                     refusals += self._distrust_progress(self.last)
@@ -409,7 +406,7 @@ class SchedulerMachine:
         live = [name for name in self._nodes if self._roster.is_live(name)]
         outside = sum(name not in progress for name in live)
         behind = self._horizon.behind(last, progress, outside)
-        max_left_out = len(live) - (self.settings.min_members or 1)  # rule 8: so many stay
+        max_left_out = len(live) - (self.settings.min_members or 1)  # rule 8: at least this many stay
         left_out = self._lag.pass_time(seconds, progress, behind, holding, max_left_out)
         self._roster.leave_out(self._lag.out)
         return left_out
@@ -477,7 +474,7 @@ class SchedulerMachine:
         live = list(filter(roster.is_live, self._nodes))
         least = self.settings.min_members or (len(self._nodes) if last is None else 1)
         if last is None:
-            if len(live) < least:  # rule 13: what a few say is no median
+            if len(live) < least:  # rule 13: the claims of a few are no median
                 return None
             round, begins_again = self._first(live)
         if self._current is not None:

@@ -97,7 +97,10 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnded:
-    """The data ends with `round`: the next plan above it ends the run; planned rounds stay."""
+    """The data ends with `round`.
+
+    The next plan above it ends the run; rounds that are planned already stay.
+    """
 
     round: int
 

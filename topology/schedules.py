@@ -19,7 +19,7 @@ from topology.plans import TOLERANCE, IntArray
 from topology.weights import Weights, metropolis, metropolis_on, permutations
 
 CACHED = 16
-"""Number of member sets whose round-independent results are cached."""
+"""The number of member sets whose round-independent results are cached."""
 
 
 class Schedule(Protocol):
@@ -179,10 +179,10 @@ DENSE = 512
 
 
 def window(schedule: Schedule, limit: int, starts: int) -> int | None:
-    """Return the smallest B such that the union of any B rounds in a row is strongly connected.
+    """Return the smallest B such that the union of any B consecutive rounds is strongly connected.
 
-    Checks the windows that begin in rounds 1 to `starts`, with all nodes present. Returns None if a window of
-    `limit` rounds is not connected.
+    It checks the windows that begin in rounds 1 to `starts`, with all nodes present. Returns None if a window
+    of `limit` rounds is not connected.
     """
     edges = _Edges(schedule)
     width = 1

@@ -122,7 +122,8 @@ def circulation(graph: Graph) -> FloatArray:
     """Return a positive circulation, shape (E,): a sum of directed cycles that covers every edge.
 
     Each edge is passed once. While more enters a node than leaves it, one more pass follows the shortest path
-    from there to a node that more leaves than enters. Raises ValueError, naming it, for an edge on no cycle.
+    from this node to one that more leaves than enters. Raises ValueError, naming the edge, for an edge on no
+    cycle.
     """
     size = len(graph.nodes)
     along, against = both_adjacencies(graph.sources, graph.targets, size)
@@ -161,7 +162,7 @@ def _refuse_one_way(graph: Graph, along: Neighbours, against: Neighbours) -> Non
 
 
 def _path_to_deficit(along: Neighbours, start: int, surplus: list[int]) -> list[tuple[int, int]]:
-    """Return the shortest path to a deficit: it exists, as surpluses of a strong component sum to 0."""
+    """Return the shortest path to a deficit. There is one, as surpluses of a strong component sum to 0."""
     came_from = {start: start}
     waiting = deque([start])
     node = start

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> None:
     """Load the command line and run it (command_line.main)."""
     if arguments is None and not sys.warnoptions:  # as a program of its own, and nobody has asked for any
-        # numpy warns once of what a record made a loss or source of the user's own do: that is a bit of it
+        # numpy's warning of a calculation in a user's own loss or source would reveal a bit of a record
         warnings.simplefilter("ignore")
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:

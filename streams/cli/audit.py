@@ -99,7 +99,7 @@ def mechanism(
 def audit_mechanisms(file: MeshFile, node: str | None, draws: int | None, confidence: float) -> None:
     """Audit the mechanisms of a mesh's nodes."""
     protecting = _protecting(file, node)
-    sound, confidence_each = True, 1 - (1 - confidence) / len(protecting)  # so that all hold together
+    sound, confidence_each = True, 1 - (1 - confidence) / len(protecting)  # so that all of them hold together
     for subject, mechanism in protecting:
         with audit_bar(mechanism, draws) as progress:
             audit = audited(mechanism, draws, confidence_each, progress)
@@ -188,7 +188,7 @@ def audit_answers(file: CollaborationFile, owner: str | None, draws: int | None,
 
 
 def audit_of_responses(file: CollaborationFile, state: Path | None, *, as_json: bool) -> None:
-    """Audit what a collaboration's parties have sent. Every answer is charged, so `state` tells no more."""
+    """Audit what a collaboration's parties have sent. Every answer is charged, so `state` adds nothing."""
     del state
     try:
         messages = read_collaboration(file)

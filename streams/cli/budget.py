@@ -1,4 +1,4 @@
-"""`mirrormesh budget`: the privacy spent, the rest, and how long it lasts."""
+"""`mirrormesh budget`: the privacy that is spent, what is left, and how long it lasts."""
 
 import json
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def budget_of_nodes(file: MeshFile, node: str | None, state: Path | None, *, as_
 
 
 def _json(file: MeshFile, known: Mapping[str, tuple[PrivacyAccount, Reuse]]) -> dict[str, object]:
-    """Return the object for programs; `all_runs`: the total of all known runs, null if not known."""
+    """Return the object for programs. `all_runs` is the total of all known runs; null if it is unknown."""
     nodes = [account._asdict() | {"all_runs": _all_runs(reuse)} for account, reuse in known.values()]
     return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
 

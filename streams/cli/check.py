@@ -264,7 +264,7 @@ def _look_at(file: MeshFile, name: str) -> None:
         allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first and timed:
-        return  # an empty stream is valid: an error would tell whether its only record is there
+        return  # an empty stream is valid: an error would reveal whether its only record exists
     if not first:
         path = getattr(file.own(name).source, "path", None)
         key = ("nodes", name, "source", *([] if path is None else ["path"]))
@@ -285,7 +285,7 @@ def _look_at(file: MeshFile, name: str) -> None:
 
 
 def _of(records: int) -> str:
-    """Return how many records come after `the first`."""
+    """Return how many records are left after `the first`."""
     return "record" if records == 1 else counted(records, "record")
 
 
@@ -305,7 +305,7 @@ def _decoding(own: NodeSettings) -> tuple[str, ...]:
 
 
 def _in_order(own: NodeSettings) -> NodeSettings:
-    """Return the settings without the shuffle, as the first records suffice."""
+    """Return the settings without the shuffle, as only the first records are read."""
     if own.source is None or isinstance(own.source, LocalisationSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

@@ -60,7 +60,7 @@ def run(
     if output is not None:
         writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     console = Console(highlight=False, quiet=quiet)
-    # before a journal is made, which a mended file may not fit
+    # the check comes before a journal is made, which would not fit a corrected file
     sets = fixed_sets(file, sorted(file.mesh.owners))
     with ExitStack() as closing:
         journals = None if state is None else StateJournals(file, state, closing, other_data=other_data)
@@ -188,7 +188,7 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
 
 
 def plan(file: CollaborationFile, rounds: int | None, *, estimated: bool) -> None:
-    """Show what a collaboration would do. It has queries in place of `rounds`."""
+    """Show what a collaboration would do. For it `rounds` is a number of queries."""
     del rounds
     if estimated:
         raise UsageError("--estimate: is for a mesh of nodes: mirrormesh forecast says it of a collaboration")

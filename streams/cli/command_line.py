@@ -73,7 +73,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class _Loaded(MutableMapping[str, Any]):
-    """The commands, each imported on lookup."""
+    """The commands by name. Each is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
@@ -113,7 +113,7 @@ class LazyGroup(TyperGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return the commands and options that begin so, without loading any command."""
+        """Return the commands and options that begin with the text, without loading any command."""
         loaded = self.commands
         self.commands = {name: TyperCommand(name, help=help_text) for name, help_text in COMMANDS.items()}
         try:
@@ -122,7 +122,10 @@ class LazyGroup(TyperGroup):
             self.commands = loaded
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. If nobody reads its output, it ends without a message, as SIGPIPE would end it."""
+        """Run the command.
+
+        If the reader of its output is gone, it ends without a message, as SIGPIPE would end it.
+        """
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -222,7 +225,7 @@ def _mistake(error: Exception) -> tuple[Sequence[str], int]:
     return (), 1
 
 
-# What `check` warns of from settings alone.
+# The warnings of `check` that depend on settings alone.
 
 
 def _to_standard_error(line: str) -> None:
@@ -230,9 +233,10 @@ def _to_standard_error(line: str) -> None:
 
 
 def cautioned(file: F, warn: Callable[[str], object] = _to_standard_error) -> F:
-    """Return a mesh file that has just been read, having warned of what its settings alone tell.
+    """Return a mesh file that has just been read, and print the warnings that its settings alone give.
 
-    Each command that takes a mesh file opens it so, unless its own report, or its log, has these lines.
+    Each command that takes a mesh file opens it in this way, unless its own report, or its log, has these
+    lines.
     """
     for line in file.resolved.cautions:
         warn(line)

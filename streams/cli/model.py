@@ -246,7 +246,7 @@ def _of_topic(
 
 
 def _columns(made: PredictionWriter) -> dict[str, list[Any]]:
-    """Return what to write, by heading; None where a record has nothing."""
+    """Return the columns to write, by heading; None where a record has no value."""
     has_prediction = [prediction is not None for _, prediction in made.records]
     columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
     if made.places is not None:
@@ -267,7 +267,7 @@ def _csv(columns: dict[str, list[Any]]) -> str:
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([columns, *zip(*columns.values(), strict=True)])  # None is written as nothing
-    # a record of JSON may hold half a character, which no output can take
+    # a record of JSON may contain half of a surrogate pair, which no output can represent
     return text.getvalue().encode(errors="replace").decode()
 
 

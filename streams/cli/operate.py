@@ -1,4 +1,4 @@
-"""Commands of an operator on a run: a node leaves, is pardoned, the run ends; what was refused is listed."""
+"""Commands of an operator: a node leaves, a node is pardoned, the run ends, refused messages are listed."""
 
 import base64
 import json
@@ -37,13 +37,13 @@ from streams.terminal.text import counted
 
 # `mirrormesh leave`: takes a node out of a run in order.
 
-# Announces that a node leaves: finds a last round that no plan on its way can pass, and keeps it.
+# Announces that a node leaves. It finds a last round that no plan under way can exceed, and stores it.
 
 
 class Leaving(NamedTuple):
-    """`last`: the last round with the node; `planned`: the newest one planned. `works`: its process does.
+    """The announcement that a node leaves. `last`: its last round; `planned`: the newest planned round.
 
-    `stepped`: the last round that it has stepped.
+    `works`: whether its process runs. `stepped`: the last round that it has stepped.
     """
 
     last: int
@@ -226,8 +226,8 @@ def _confirm(file: MeshFile) -> None:
     typer.confirm(question, abort=True)
 
 
-# `mirrormesh deadletters`: lists the messages of peers that a node refused, and its own records that nobody
-# can read: they could not be fed to it or read by it, or are stored broken.
+# `mirrormesh deadletters`: lists the peers' messages that a node refused, and the node's own unreadable
+# records: those that could not be fed to it, that it could not read, or that are stored broken.
 
 BROKEN = "the letter itself cannot be read"
 
@@ -273,7 +273,7 @@ def own_letters(file: MeshFile, node: str, last: int) -> LetterList:
 
 
 def _letters(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> LetterList:
-    with closing(reached(broker)) as logs:  # uncommitted: nobody's open transaction may hide a letter
+    with closing(reached(broker)) as logs:  # uncommitted, so that no open transaction can hide a letter
         logs.partitions([topic])
         first, end = logs.span(topic)
         records = logs.stored({topic: max(first, end - last)})[topic]

@@ -62,7 +62,7 @@ def plan_nodes(file: MeshFile, rounds: int | None, *, estimated: bool) -> None:
 def left_over(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     """Yield the number of records of each file here that fill no slot on a broker, with slots by count.
 
-    Nothing is said of files of more than `MOST_COUNTED` records, nor where the rounds end before.
+    There is no line for a file of more than `MOST_COUNTED` records, nor if the rounds end before the file.
     """
     slots, planned = file.mesh.slots, rounds or file.mesh.rounds
     if slots.by != "count":
@@ -77,7 +77,7 @@ def left_over(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
 
 
 def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fact]:
-    """Yield the estimate in words, and how it was made."""
+    """Yield the estimate in words, and the way in which it was made."""
     mesh, size = file.mesh, file.mesh.slots.size
     digits = ".2f" if found.measure == "AUC" else ".3g"
     low, high = f"{found.low:{digits}}", f"{found.high:{digits}}"

@@ -67,7 +67,7 @@ PrivateMetricsOption = Annotated[
 
 
 def existing(state: Path) -> Path:
-    """Return a state folder. Raises UsageError if it is none."""
+    """Return a state folder. Raises UsageError if the path is no folder."""
     if not state.is_dir():
         raise UsageError(f"--state {state}: is no folder: must be the folder of the journal")
     return state
@@ -131,7 +131,7 @@ def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger,
 
 
 def named_once(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of those that share a process. Raises UsageError for one that is given twice."""
+    """Return the names of the nodes that share a process. Raises UsageError for a name given twice."""
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise UsageError(f"{repeated}: is given twice")
@@ -227,7 +227,7 @@ def node(
 
     @cache
     def process() -> NodeProcess:
-        # one, which knows which nodes have failed for good
+        # one process object, which knows which nodes have failed for good
         return NodeProcess(cautioned(file, logger(chosen).warning), chosen, options)
 
     def work(stop: Stop) -> None:
@@ -347,7 +347,7 @@ def owner(
         writable_folder(state)
         process.run(stop)
 
-    # its start reads all of a set, however long that takes
+    # its start reads a whole set, however long that takes
     live(logger, work, log, level, watched=False)
 
 

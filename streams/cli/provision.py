@@ -18,7 +18,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, load_any
 from streams.terminal.text import counted, listed
 
-# Puts the changes of a broker's users into lines.
+# Describes the changes of a broker's users in lines.
 
 _VERBS = ("make", "change", "allow", "limit", "take")
 _WOULD = tuple(f"would {verb}" for verb in _VERBS)
@@ -66,7 +66,7 @@ def wrong(changes: Changes) -> Iterator[str]:
 
 
 def _rules(grants: Iterable[Grant]) -> Iterator[str]:
-    """Yield principal, operations and resource of the rules; operations on one resource are joined."""
+    """Yield (principal, operations, resource) of the rules. Operations on one resource are joined."""
     operations_by_grant: dict[Grant, list[str]] = {}
     for grant in grants:
         operations_by_grant.setdefault(grant._replace(operation=""), []).append(grant.operation)

@@ -1,4 +1,4 @@
-"""`mirrormesh run`: runs a mesh file in one process, on the memory bus."""
+"""`mirrormesh run`: runs a mesh file in one process, on the bus in memory."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -29,7 +29,7 @@ from streams.terminal.text import listed
 from streams.terminal.verdicts import say_verdicts
 from streams.tools.model.writing import mesh_model, model_paths, write_model
 
-# Words the reason why a run in one process ended.
+# Describes why a run in one process ended.
 
 
 def starved(local: LocalRun) -> list[str]:
@@ -38,7 +38,7 @@ def starved(local: LocalRun) -> list[str]:
 
 
 def without_records(local: LocalRun, file: MeshFile) -> list[str]:
-    """Return a line for each source that holds no record; for a new run without any round."""
+    """Return a line for each source without records, if a new run has made no round."""
     lines: list[str] = []
     for name in starved(local):
         if not local.recorder.nodes[name].rounds:
@@ -210,7 +210,7 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
                 while not end.asked and local.to_round(recorder.common_rounds + 1):
                     advance(recorder.common_rounds)
             local.finish()
-    except KeyboardInterrupt:  # the second one: every node's steps so far are complete
+    except KeyboardInterrupt:  # the second signal: every node's steps so far are complete
         return True
     return end.asked
 

@@ -1,4 +1,4 @@
-"""`mirrormesh score`: scores the messages of a topic, each once, while they come."""
+"""`mirrormesh score`: scores the messages of a topic as they come, each one once."""
 
 from pathlib import Path
 from typing import Annotated

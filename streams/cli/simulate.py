@@ -16,7 +16,7 @@ from streams.terminal.text import counted
 
 NONE = "none"
 ALL = 1000
-"""Histories in which everything of `Reached` must happen."""
+"""The number of histories in which everything of `Reached` must occur."""
 
 FirstSeedOption = Annotated[
     int, typer.Option("--seed", min=0, metavar="S", help="The first history's seed; the next have S + 1, ...")

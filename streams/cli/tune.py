@@ -167,12 +167,14 @@ def tune(
 
 
 def sizes_to_try(mesh: MeshSettings, records: int) -> Callable[[int], int]:
-    """Return the slot size to try next to one that is asked for: with slots by count, one that fits."""
+    """Return the slot size to try beside the given one. With slots by count it is one that fits."""
     return even_sizes(records) if mesh.slots.by == "count" else lambda size: size
 
 
 def pilot_alone(file: MeshFile, pilot: Pilot) -> AloneScore | None:
-    """Return what a plain model of the pilot's records reaches on others of them; None: there is none."""
+    """Return the result of a plain model of the pilot's records on other pilot records; None
+    without labels.
+    """
     kind = labels_of(file.mesh.loss)
     if kind is None or not isinstance(pilot, Resampled):
         return None

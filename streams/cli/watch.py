@@ -35,7 +35,7 @@ PERIOD = 0.5
 LINES = 10.0
 """Seconds between two lines without a terminal."""
 LETTERS = 5.0
-"""Seconds between two looks at the letters for the owner."""
+"""Seconds between two checks of the dead letters for the owner."""
 
 
 class OwnerLine:

@@ -38,12 +38,12 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 
     @property
     def kind(self) -> "FileKind[CollaborationFile]":
-        """A collaboration."""
+        """The kind of this file: a collaboration."""
         return COLLABORATION
 
     @property
     def owns(self) -> Mapping[str, OwnerSettings]:
-        """The own parts that are here."""
+        """The owners' own parts that are here."""
         return self.owners
 
     @property
@@ -53,17 +53,17 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 
     @cached_property
     def resolved(self) -> Collaboration:
-        """What the shared part describes."""
+        """The collaboration that the shared part describes."""
         return Collaboration(self.mesh)
 
     def mesh_broker_of(self, owner: str) -> BrokerSettings:
-        """Return the shared broker, as the owner reaches it. Raises MeshFileError if there is none."""
+        """Return the shared broker, as this owner connects to it. Raises MeshFileError if there is none."""
         brokers = self.own(owner).brokers
         return self.mesh_broker if brokers is None else brokers.mesh
 
     @property
     def on_topics(self) -> tuple[str, ...]:
-        """The owners here whose set is the topic of their own broker."""
+        """The owners here whose set is a topic of their own broker."""
         return tuple(name for name, part in self.owners.items() if part.source and part.source.path is None)
 
     @property
@@ -73,7 +73,10 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 
     @property
     def named_brokers(self) -> list[BrokerSettings]:
-        """Every broker that is named here, once, the shared one first. Raises MeshFileError for none."""
+        """All brokers that this file names, each once, the shared one first.
+
+        Raises MeshFileError if there is none.
+        """
         shared = [self.mesh_broker_of(name) for name in self.owners]
         data = [self.brokers(name).data for name in self.on_topics]
         return list(dict.fromkeys([self.mesh_broker, *shared, *data]))
@@ -93,7 +96,7 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 
 
 def shared_problems(file: str, whole: Collaboration) -> list[Problem]:
-    """Return the mistakes in the shared part, found by building what it describes."""
+    """Return the mistakes in the shared part. It builds what the settings describe."""
     settings = whole.settings
     wrong = attempted(file, ("constraint",), settings.constraint, lambda: whole.step)
     for name in settings.owners:
@@ -113,7 +116,10 @@ def own_problems(
     owners: Mapping[str, OwnerSettings],
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
-    """Return the mistakes where own parts do not fit the shared part; `named`: all owners in the file."""
+    """Return the mistakes where owners' own parts do not fit the shared part.
+
+    `named`: all owners in the file.
+    """
     wrong = [
         Problem(file, ("owners", name), f"not an owner of the mesh: {one_of(settings.owners, name)}")
         for name in named
@@ -134,11 +140,11 @@ _KEYS = {
     "sharing": ("sharing",),
     "dimension": ("dimension",),
 }
-"""The mesh file's keys for the settings that mechanisms name; other settings are the owner's own."""
+"""The mesh file's keys of the settings that mechanisms name. Other settings are the owner's own."""
 
 
 def _out_of_range(file: str, settings: CollaborationSettings, owner: str, error: OutOfRange) -> Problem:
-    """Return the mistake at its key, and the owner that it is about."""
+    """Return the mistake at its key, and the owner that it concerns."""
     key = "records" if error.name == "batch_size" else error.name
     path = _KEYS.get(key, ("owners", owner, key))
     value = getattr(settings.owners[owner], key) if len(path) > 1 else getattr(settings, path[0])

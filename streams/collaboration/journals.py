@@ -95,7 +95,7 @@ class PartyJournal(OpenJournal):
         return self._life.place != place_of(self._path)
 
     def adopt(self) -> None:
-        """Make a copy the original, once it is known to be as new as what was sent."""
+        """Make a copy the original. Call this when the copy is known to have everything that was sent."""
         with explained(self._path):
             self._life = replace(self._life, place=place_of(self._path))
             with transaction(self._connection):
@@ -117,7 +117,7 @@ def put_aside(path: Path, kind: type[PartyJournal], party: RunParty) -> Path | N
         except JournalEmpty:
             return None
         if life.run == party.run or life.node != party.name:
-            return None  # the right one, or another's, which opening it reports
+            return None  # it is of this run, or another party's, which opening it reports
         aside = StateFolder(path.parent).place_aside(party.name, life.run)
         checkpoint(path)
         path.rename(aside)
@@ -125,7 +125,7 @@ def put_aside(path: Path, kind: type[PartyJournal], party: RunParty) -> Path | N
 
 
 def checkpoint(path: Path) -> None:
-    """Move the write-ahead log into its journal, so that one file holds all. The caller has the lock."""
+    """Move the write-ahead log into its journal, so that one file has everything. The caller has the lock."""
     with explained(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode = DELETE")
@@ -169,7 +169,7 @@ class OwnerJournal(PartyJournal):
             len(self.records),
             price.epsilon,
             price.delta,
-            math.inf,  # no answer hides a whole set
+            math.inf,  # no answer protects a whole set
             0.0,
             mesh=self._life.mesh,
             life=self._life.instance,
@@ -178,9 +178,9 @@ class OwnerJournal(PartyJournal):
         )
 
     def append(self, record: ResponseRecord) -> None:
-        """Keep the answer, durable when this returns. Repeating it is harmless.
+        """Append the answer. It is durable when this returns. Repeating it is harmless.
 
-        Raises JournalError for another answer to a query, for one of another set, or if writing fails.
+        Raises JournalError for another answer to a query, for an answer of another set, or if writing fails.
         """
         row = _to_row(record)
         with explained(self._path):
@@ -266,7 +266,7 @@ class LearnerJournal(PartyJournal):
             return tuple(self._from_row(row) for row in reversed(rows))
 
     def append(self, record: QueryRecord) -> None:
-        """Keep the record, durable when this returns. Repeating it is harmless.
+        """Append the record. It is durable when this returns. Repeating it is harmless.
 
         Raises JournalError for another record of the same query, or if writing fails.
         """
@@ -299,7 +299,7 @@ class LearnerJournal(PartyJournal):
             self._newest = newest
 
     def _known(self, number: int, row: tuple[Any, ...], answers: list[tuple[Any, ...]]) -> bool:
-        """Return whether the record is there. Raises ValueError if another is."""
+        """Return whether this record is stored. Raises ValueError if another record of the query is."""
         stored = self._connection.execute(f"{_STORED_QUERIES} WHERE number = ?", (number,)).fetchone()
         if stored is None:
             return False
@@ -333,7 +333,7 @@ class LearnerJournal(PartyJournal):
 
 
 def open_learner_journal(file: CollaborationFile, state: Path, instance: str) -> LearnerJournal:
-    """Open the learner's journal in the folder `state`, or create it; that of another run is put aside.
+    """Open the learner's journal in the folder `state`, or create it. A journal of another run is put aside.
 
     Raises as `PartyJournal.opened`.
     """
@@ -350,7 +350,7 @@ def owner_lives(path: Path, name: str) -> tuple[Spend, ...]:
 
 
 def learner_lives(path: Path, name: str) -> tuple[Spend, ...]:  # noqa: ARG001 # as of every journal
-    """Return no life: a learner spends nothing."""
+    """Return no life, as a learner spends nothing."""
     return ()
 
 
@@ -365,9 +365,9 @@ class OwnerSpend(LifeRecord):
         self._file, self._other_data = file, other_data
 
     def journal(self, instance: str) -> OwnerJournal:
-        """Open the owner's journal, or make it; that of another run is put aside.
+        """Open the owner's journal, or create it. A journal of another run is put aside.
 
-        Raises JournalError, also if `.spends` has more answers, because then an older journal was put back.
+        Raises JournalError, also if `.spends` has more answers, as an older journal was then restored.
         """
         file, mesh, path = self._file, self._file.mesh, StateFolder(self._state).journal(self._reader)
         price = price_of(file, self._reader)
@@ -391,16 +391,16 @@ class OwnerSpend(LifeRecord):
         self._begin(journal.spend, topic, fresh=fresh, other_data=self._other_data and fresh)
 
     def known(self) -> Reuse:
-        """Return what is known of the set. Raises JournalError, BusError."""
+        """Return what is known of the set's spending. Raises JournalError, BusError."""
         return self._known()
 
     def end(self, journal: OwnerJournal) -> None:
-        """Record what was charged. Raises JournalError."""
+        """Record the charged answers. Raises JournalError."""
         self._send(end_life(self._state, journal.spend))
 
 
 def recorded_answers(file: CollaborationFile, owner: str, state: Path) -> int:
-    """Return the number of this run's answers by the folder's lines, whichever journal has them."""
+    """Return the number of this run's answers by the lines in the folder, for any journal."""
     this_run = (file.mesh.name, file.mesh.run)
     lives = read_spends(StateFolder(state).spends(owner))
     return max((life.charged for life in lives if (life.mesh, life.run) == this_run), default=0)

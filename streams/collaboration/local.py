@@ -136,11 +136,11 @@ def collaboration_topics(topics: MeshTopics, learner: str, owners: Mapping[str, 
 
 
 class LocalCollaboration:
-    """One run of a collaboration in this process: each `advance` is one query.
+    """One run of a collaboration in this process. Each `advance` is one query.
 
     No owner is left out here: the learner waits for every owner. `sets` is a result of `fixed_sets`. Without
-    it `fixed_sets` is called, which reads every set before the first query, and raises MeshFileError with
-    each owner's mistakes. Raises UsageError if a journal does not fit. A query raises UsageError if an owner
+    it `fixed_sets` is called. It reads every set before the first query, and raises MeshFileError with each
+    owner's mistakes. Raises UsageError if a journal does not fit. A query raises UsageError if an owner
     refuses it, or if theta diverges.
     """
 
@@ -178,7 +178,7 @@ class LocalCollaboration:
 
     @property
     def answered(self) -> int:
-        """The queries that are over."""
+        """The number of queries that are over."""
         return self.record.number - 1
 
     @property
@@ -187,12 +187,15 @@ class LocalCollaboration:
         return self._learner.halted
 
     def advance(self) -> bool:
-        """Ask one query of all owners. Return False when the run is over. Raises UsageError for a refusal."""
+        """Ask one query of all owners. Return False when the run is over.
+
+        Raises UsageError if a query is refused.
+        """
         before, was_done = self.record.number, self.done
         while self.record.number == before and not self.done and self._broker.deliver():
             pass
         if self.done:
-            self._broker.run()  # so that all owners read that it is over
+            self._broker.run()  # so that all owners read that the run is over
         elif self.record.number == before:
             raise UsageError(f"query {before} is not answered: the journals must be the newest ones")
         if self._failure is not None:
@@ -209,7 +212,7 @@ class LocalCollaboration:
         journal, bus = self._journals.owners[name], MemoryBus(self._broker)
         owner = OwnerRole(self.file, name, self._wire, journal, secrets.token_hex(16))
         owner.presence.hello(bus, at_once)
-        # the learner asks again for what it lacks, and the log is new: all answers would be unsent
+        # the learner asks again for missing answers, and the log is new, so all answers would be unsent
         start = owner_start(journal, name, self._wire, bus)._replace(unsent=())
         world = in_memory(self._broker, bus)
         role = owner.role(start, records, passes, world, _OwnerWatcher(self, name), beat=None)
@@ -241,7 +244,7 @@ class LocalOwner:
 
 
 def _owner_ended(error: Ended) -> None:
-    """End the run with an owner that has failed, before another one is charged."""
+    """End the run with an owner that has failed, before another owner is charged."""
     if isinstance(error, Failed):
         raise UsageError(str(error))
     if not is_orderly(error):
@@ -266,13 +269,13 @@ class _OwnerWatcher:
     name: str
 
     def answered(self, record: ResponseRecord) -> None:
-        """Ignored here."""
+        """Do nothing."""
 
     def read(self, seconds: float, read: SetRead) -> None:
-        """Ignored here."""
+        """Do nothing."""
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Count it. Raises Failed for a refusal."""
+        """Count the notice. Raises Failed for a refusal."""
         self.run.notices[noticed.notice] += 1
         if noticed.notice in _REFUSALS:
             raise Failed(
@@ -281,7 +284,7 @@ class _OwnerWatcher:
             )
 
     def refused(self, refused: Refused) -> None:
-        """Raise Failed, as nobody would answer."""
+        """Raise Failed, as no owner would answer."""
         raise Failed(f"owner {self.name}: cannot read a query: {refused}")
 
 
@@ -292,10 +295,10 @@ class _LearnerWatcher:
     run: LocalCollaboration
 
     def stepped(self, record: QueryRecord) -> None:
-        """Ignored here."""
+        """Do nothing."""
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
-        """Count it."""
+        """Count the notice."""
         self.run.notices[noticed.notice] += 1
 
     def refused(self, owner: str, refused: Refused) -> None:

@@ -13,7 +13,10 @@ from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures,
 
 
 class _Party:
-    """The metrics that learner and owner share: process and progress. `connected`: does the broker answer?"""
+    """The metrics that learner and owner share: process and progress.
+
+    `connected`: whether the broker answers.
+    """
 
     def __init__(
         self, mesh: str, name: str, queries: int, done: int, connected: Callable[[], bool], ends: float
@@ -60,7 +63,7 @@ class LearnerMetrics(_Party):
         }
 
     def stepped(self, record: QueryRecord) -> None:
-        """Count the next query, which is durable."""
+        """Count the next query, which is durable now."""
         self._done, self._answered = record.number, len(record.answers)
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
@@ -109,7 +112,7 @@ class OwnerMetrics(_Party):
         self.private.gauge(PrivateMetric.JOURNAL, journal_bytes)
 
     def answered(self, record: ResponseRecord) -> None:
-        """Count an answer, which is durable."""
+        """Count an answer, which is durable now."""
         self._done, self._charged = record.query, record.charged
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
@@ -118,7 +121,7 @@ class OwnerMetrics(_Party):
             self._refusals[noticed.notice].total += 1
 
     def read(self, seconds: float) -> None:
-        """Record the time of a pass."""
+        """Record how long a pass took."""
         self._pass.observe(seconds)
 
     def _spent(self, mechanism: QueryMechanism) -> float:

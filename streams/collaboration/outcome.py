@@ -23,7 +23,7 @@ LAST, AVERAGE = "last theta", "average"
 
 @dataclass(frozen=True, slots=True)
 class OwnerOutcome:
-    """The spending of an owner's `charged` answers about its `records`, and its promise for all T answers."""
+    """What an owner's `charged` answers have spent about its `records`, and the promise for all T answers."""
 
     records: int
     charged: int
@@ -57,7 +57,7 @@ def outcome_so_far(
     test_records: tuple[Rows, FloatArray] | None,
     reuses: Mapping[str, Reuse] | None = None,
 ) -> CollaborationOutcome:
-    """Return what a run has reached so far, scored on features and labels (None: on nothing).
+    """Return the result of a run so far, scored on features and labels (None: not scored).
 
     `reuses`: what is known of other spending on the owners' sets (None: what the mesh file tells).
     """
@@ -109,7 +109,7 @@ def collaboration_outcome(
     """Run a collaboration in this process for that many queries, or to its end; see `run`."""
     file = seeded(file, seed)
     test_records = records_to_score(file)
-    sets = fixed_sets(file, sorted(file.mesh.owners))  # before a journal is made, which they may not fit
+    sets = fixed_sets(file, sorted(file.mesh.owners))  # the check comes before a journal is made
     with ExitStack() as closing:
         journals = None if state is None else StateJournals(file, state, closing, other_data=other_data)
         local = LocalCollaboration(file, None if journals is None else journals.opened, sets)

@@ -74,7 +74,7 @@ class Passes:
         return self._set(self._looked_at())
 
     def _looked_at(self) -> int:
-        """Return the number of records, each decoded from its line; a small set is kept."""
+        """Return the number of records, after decoding each from its line. A small set is kept in memory."""
         counts, chunks_kept, numbers, first = FaultCounts(), list[Observations](), 0, 0
         extent, values = self._extent(), self._values()
         while chunk := list(islice(values, _rows(self._decoder))):
@@ -102,7 +102,9 @@ class Passes:
         return counts.records
 
     def read(self, asked: ReadSet, wanted: Callable[[], bool] = lambda: True) -> SetRead | None:
-        """Return the sum of the clipped gradients at a query's parameters; None once it is not `wanted`."""
+        """Return the sum of the clipped gradients at a query's parameters; None if it is no
+        longer `wanted`.
+        """
         gradient_pass = GradientPass(self._mechanism, self._loss, asked.parameters)
         for chunk in self._chunks():
             if not wanted():
@@ -140,7 +142,10 @@ class GradientPass:
 
 
 def chunks(values: Iterator[bytes], decoder: Decoder) -> Iterator[Observations]:
-    """Yield the records in chunks of up to 2^20 numbers. One that does not decode is absent in its place."""
+    """Yield the records in chunks of up to 2^20 numbers.
+
+    A record that does not decode is absent in its place.
+    """
     while chunk := list(islice(values, _rows(decoder))):
         yield observed(tuple(chunk), decoder)
 
@@ -192,7 +197,10 @@ def _passes(
 
 
 def fixed_sets(file: CollaborationFile, owners: Iterable[str]) -> dict[str, tuple[Passes, RecordSet]]:
-    """Return the owners' passes, and their sets as they stand. Raises MeshFileError with all mistakes."""
+    """Return the owners' passes, and their sets in their current state.
+
+    Raises MeshFileError with all mistakes.
+    """
     sets, wrong = {}, list[str]()
     for name in owners:
         try:
@@ -205,10 +213,11 @@ def fixed_sets(file: CollaborationFile, owners: Iterable[str]) -> dict[str, tupl
     return sets
 
 
-# Reads Parquet files of numbers as arrays: what their decoder makes of the rows, without a line for each.
+# Reads Parquet files of numbers as arrays, with the values that their decoder gives, without a line for each
+# row.
 
 _MOST_COLUMNS = 128
-"""So many numbers are a line that is never too long."""
+"""A line of this many numbers is never too long."""
 
 
 def number_chunks(
@@ -256,7 +265,7 @@ def _plain(schema: SchemaSettings) -> bool:
 
 
 def _observations(found: FloatArray, schema: SchemaSettings) -> Observations:
-    """Return rows (n, features and label) as records; one with a value that is not finite is absent."""
+    """Return rows (n, features and label) as records. A row with a value that is not finite is absent."""
     present: BoolArray = np.logical_and.reduce(np.isfinite(found), 1)
     found[~present] = 0.0
     features = np.empty((present.size, schema.width))

@@ -92,7 +92,7 @@ class TopicSet:
         consumer.assign([TopicPartition(self._topic, partition, first)])
         position, until = first, time.monotonic() + PATIENCE
         while position < end:
-            # it waits for that many, which there are not where offsets have no record
+            # the client waits for that many messages, which do not exist where offsets have no record
             messages = consumer.consume(min(_BATCH, end - position), SOON)
             if messages:
                 until = time.monotonic() + PATIENCE
@@ -178,7 +178,7 @@ class OwnerProcess:
             for owner in owners:
                 owner.begin(bus, ask, closing)
             commits = None
-            if len(owners) > 1:  # waits for the disk overlap
+            if len(owners) > 1:  # so that waits for the disk overlap
                 commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals")).submit
             limit = min(file.own(name).liveness for name in self._names)
             process = KafkaProcess(bus, "owner", limit, self._log, commits)
@@ -226,7 +226,7 @@ class _HostedOwner:
 
     def open(self, closing: ExitStack) -> None:
         """Read a set that is a file, and open the journal. Raises MeshFileError, UsageError, JournalError."""
-        # before a journal is made, which a mended file may not fit
+        # the check comes before a journal is made, which would not fit a corrected file
         self._fixed = None if self._passes is None else self._passes.fixed()
         self._spend = OwnerSpend(
             self._file, self.name, self._options.state, other_data=self._options.other_data
@@ -269,7 +269,10 @@ class _HostedOwner:
         return self._role.role(self._start, records, own_passes, world, OwnerLog(self.log, figures))
 
     def _spent(self, ask: Ask, closing: ExitStack) -> Reuse:
-        """Record that the run continues, beside a topic of data too; return what is known of the set."""
+        """Record that the run continues, also beside a topic of data.
+
+        Return the known spending on the set.
+        """
         topic, spend, journal = None, self._spend, self._journal
         if self._passes is None:
             broker, topics = self._file.brokers(self.name).data, self._file.data_topics(self.name)
@@ -282,7 +285,7 @@ class _HostedOwner:
         return spend.known()
 
     def _topic_passes(self) -> Passes:
-        """Return the passes over the owner's topic, up to where its first answer has fixed it."""
+        """Return the passes over the owner's topic, up to the ends that its first answer has fixed."""
         records = self._journal.records
         return topic_passes(self._file, self.name, records[0].set.extent if records else None)
 
@@ -336,7 +339,7 @@ class LearnerProcess:
 
 
 def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:
-    """Return when the certificates for the shared broker end; log a warning if that is soon."""
+    """Return when the certificates for the shared broker expire. Logs a warning if that is soon."""
     expiry = Expiry({"brokers.mesh": broker})
     warn_of_end(expiry, log)
     return expiry
@@ -372,7 +375,10 @@ def _say(log: logging.Logger, summed: Summed, noticed: Noticed[CollaborationNoti
 
 
 class LearnerLog:
-    """Forwards everything. An owner that stays silent is logged once, until it is heard again."""
+    """Forwards the learner's events to metrics and log.
+
+    A silent owner is logged once, until it is heard again.
+    """
 
     def __init__(self, log: logging.Logger, metrics: LearnerMetrics) -> None:
         self._log, self._metrics, self._summed = log, metrics, Summed(log)
@@ -405,7 +411,7 @@ class LearnerLog:
 
 
 class OwnerLog:
-    """Forwards everything."""
+    """Forwards the owner's events to metrics and log."""
 
     def __init__(self, log: logging.Logger, metrics: OwnerMetrics) -> None:
         self._log, self._metrics, self._summed = log, metrics, Summed(log)

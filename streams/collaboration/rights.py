@@ -1,6 +1,6 @@
-"""What each process of a collaboration reads and writes, and what each user may, and no more.
+"""The topics that each process of a collaboration reads and writes, and the rights of each user.
 
-The learner writes queries and reads responses; an owner reads queries and writes its own responses.
+The learner writes queries and reads responses. An owner reads queries and writes its own responses.
 """
 
 from collections.abc import Iterable
@@ -34,10 +34,10 @@ from streams.collaboration.file import CollaborationFile
 from streams.collaboration.wire import Wire
 from streams.mesh.settings.parties import auditor_user, feeder_user
 
-# How much a user of a collaboration may ask of the shared broker, by the rules of `quotas`.
+# The quotas of a collaboration's users on the shared broker, by the rules of `quotas`.
 #
 # The steady rate is `FASTEST` queries a second, or as many as fit through a network of `NETWORK` bytes a
-# second. Each counts a query and a response of every owner; heartbeats come on top.
+# second. Each query counts with a response of every owner. Heartbeats are added.
 
 BEATS_A_SECOND = 1.0
 """Heartbeats that each process sends in a second."""
@@ -106,12 +106,14 @@ def owner_on_mesh(topics: MeshTopics, name: str) -> Access:
 
 
 def owner_on_data(topics: DataTopics) -> Access:
-    """Return an owner's rights on its own broker, where its set is a topic, and what was spent on it."""
+    """Return an owner's rights on its own broker: on the topic of its set, and on the record of
+    its spending.
+    """
     return Access((topics.records, topics.spends), (topics.spends,))
 
 
 def owner_feeder(topics: DataTopics) -> Access:
-    """Return the rights of what feeds a set to its topic; it continues after the stored records."""
+    """Return the rights of a process that feeds a set to its topic. It continues after the stored records."""
     records = (topics.records,)
     return Access(records, records, configs=records)
 
@@ -153,10 +155,10 @@ def data_users_of(file: CollaborationFile, owners: Iterable[str]) -> tuple[User,
 
 # The topics that a collaboration needs on each broker, and their settings.
 #
-# Queries and responses are few and public, so a log keeps all of a run: who reads it later sees every one.
+# Queries and responses are few and public, so a log keeps all of a run, and later readers see every one.
 
 HEARTBEATS = 128
-"""The heartbeats that a log keeps at least."""
+"""The least number of heartbeats that a log keeps."""
 
 
 def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:

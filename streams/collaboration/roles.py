@@ -68,14 +68,14 @@ class OwnerRecords(Protocol):
         """All answers, oldest first."""
 
     def append(self, record: ResponseRecord) -> None:
-        """Append the answer, durable when this returns."""
+        """Append the answer. It is durable when this returns."""
 
 
 class SetPasses(Protocol):
     """Reads an owner's set of records."""
 
     def read(self, asked: ReadSet, wanted: Callable[[], bool]) -> SetRead | None:
-        """Read the whole set once; None as soon as it is not `wanted` any more."""
+        """Read the whole set once. Returns None as soon as it is no longer `wanted`."""
 
 
 class OwnerWatcher(Protocol):
