@@ -268,7 +268,7 @@ class Mesh:
 
     @cached_property
     def loss(self) -> Loss:
-        """The mesh's loss of one record, weighted by the record's label."""
+        """The loss of one record, weighted by its label, for nodes without a loss of their own."""
         return loss(self.settings, None, self.code)
 
     @cached_property
