@@ -1,8 +1,8 @@
 """Speed of the mesh on a broker, one process a node, as ratios of one run: `make bench-kafka`.
 
-Rings of six on one development broker of this run's own: nodes with their journals and exact noise, as users
-have them; the floor, bare clients that do the same sends, acks and waits (kafka_floor.py); and bare clients
-that send releases alone (kafka_ring.py). All processes share this machine.
+Rings of six (with `--quick` of three) on one development broker of this run's own: nodes with their journals
+and exact noise, as users have them; the floor, bare clients that do the same sends, acks and waits
+(kafka_floor.py); and bare clients that send releases alone (kafka_ring.py). All processes share this machine.
 `--quick` shows that it works, with numbers that say nothing.
 """
 
@@ -32,7 +32,7 @@ def print_rounds(runs: Runs, dimension: int) -> None:
     """Print the round times of nodes beside the floor's, and what else a round is made of."""
     turns = [runs.turn(dimension, number) for number in range(1, runs.sizes.turns + 1)]
     rings = {name: together([turn.seen[name] for turn in turns]) for name in turns[0].seen}
-    print(f"\nring of 6, d = {dimension}, h = 1; bytes of each record: {turns[0].lengths}")
+    print(f"\nring of {runs.sizes.nodes}, d = {dimension}, h = 1; bytes of each record: {turns[0].lengths}")
     print(f"{'':17}{COLUMNS}{'/ floor':>9}{'/ alone':>9}{'CPU us':>9}", end="")
     print(f"{'no core us':>12}{'broker us':>11}{'compiling':>11}")
     for name, ring in rings.items():
@@ -89,13 +89,15 @@ def print_backlog(runs: Runs) -> None:
         seen, restarts = runs.backlog(1, number, runs.sizes.restarts if last else 0)
         parts[one].append(seen)
     rings = {name: together(found) for name, found in parts.items()}
-    print(f"\nring of 6, d = 2, {runs.sizes.backlog:,} records wait on every data topic")
+    print(f"\nring of {runs.sizes.nodes}, d = 2, {runs.sizes.backlog:,} records wait on every data topic")
     print(f"{'':17}{COLUMNS}{'p50 ratio':>11}{'p99 ratio':>11}{'MiB a node':>12}")
     for name, ring in rings.items():
         p50, p99 = (ring.milliseconds(of) / rings[without].milliseconds(of) for of in (50, 99))
         print(f"{name:17}{times(ring)}{p50:11.2f}{p99:11.2f}{ring.memory / MIB:12.0f}")
     rate = rings[many].rate
-    print(f"  with h = 100 a node takes {100 * rate:,.0f} records/s, six take {600 * rate:,.0f}")
+    print(
+        f"  with h = 100 a node takes {100 * rate:,.0f} records/s, all take {100 * runs.sizes.nodes * rate:,.0f}"
+    )
     listed = ", ".join(f"{seconds:.1f}" for seconds in sorted(restarts))
     print(f"  a killed node's start to its first release: median {np.median(restarts):.2f} s of {listed}")
 

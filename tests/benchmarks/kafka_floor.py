@@ -20,7 +20,6 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from streams.bus.connection import consumer_settings, producer_settings
 from streams.mesh.settings.brokers import BrokerSettings
-from tests.benchmarks.kafka_mesh import SIZE
 from tests.benchmarks.kafka_processes import running
 from tests.support.brokers.topics import fresh_topics
 
@@ -58,12 +57,13 @@ def bare_mesh(
     folder: Path, address: str, data: list[str], lengths: Lengths, rounds: int
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Run the floor on the records of the topics `data`; give an edge of its first process, and all ids."""
-    broker, members = BrokerSettings(servers=address), range(SIZE)
-    edges = [(k, (k + step) % SIZE) for k in members for step in (1, -1)]
+    broker, size = BrokerSettings(servers=address), len(data)
+    members = range(size)
+    edges = [(k, (k + step) % size) for k in members for step in (1, -1)]
     kinds = [f"{kind}-{k}" for kind in ("progress", "decisions") for k in members]
     names = fresh_topics(broker, "topology", *kinds, *(f"{source}-{target}" for source, target in edges))
-    topology, progress, decisions = names[0], names[1 : 1 + SIZE], names[1 + SIZE : 1 + 2 * SIZE]
-    topics = dict(zip(edges, names[1 + 2 * SIZE :], strict=True))
+    topology, progress, decisions = names[0], names[1 : 1 + size], names[1 + size : 1 + 2 * size]
+    topics = dict(zip(edges, names[1 + 2 * size :], strict=True))
     common = {"address": address, "lengths": asdict(lengths), "rounds": rounds}
     programs = {"scheduler": common | {"topology": topology, "progress": progress}}
     for k in members:

@@ -15,7 +15,7 @@ from streams.records.observed import observed
 from streams.records.sources import open_source
 from streams.state.journal import SqliteJournal
 from streams.state.journal_file import JournalReader
-from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
+from tests.benchmarks.kafka_mesh import ROWS, rows
 
 
 def commits(known: Path, count: int, pause: float = 0.0) -> tuple[FloatArray, float]:
@@ -72,4 +72,4 @@ def without_broker(path: Path, rounds: int) -> float:
         mesh.run()
         taken = time.process_time() - started
         mesh.close()
-    return taken / rounds / SIZE
+    return taken / rounds / len(file.mesh.nodes)

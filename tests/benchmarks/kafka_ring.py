@@ -29,10 +29,10 @@ CLIENTS = ("confluent-kafka", "aiokafka")
 
 @contextmanager
 def bare_ring(
-    folder: Path, address: str, client: str, value: bytes, rounds: int
+    folder: Path, address: str, client: str, value: bytes, rounds: int, size: int = SIZE
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Run a ring that sends `value` each round; give an edge of its first process, and all process ids."""
-    edges = [(k, (k + step) % SIZE) for k in range(SIZE) for step in (1, -1)]
+    edges = [(k, (k + step) % size) for k in range(size) for step in (1, -1)]
     names = fresh_topics(BrokerSettings(servers=address), *(f"{source}-{target}" for source, target in edges))
     topics = dict(zip(edges, names, strict=True))
     programs = {
@@ -44,7 +44,7 @@ def bare_ring(
             "value": value.hex(),
             "rounds": rounds,
         }
-        for k in range(SIZE)
+        for k in range(size)
     }
     with running(folder, __name__, programs) as processes:
         yield topics[0, 1], processes

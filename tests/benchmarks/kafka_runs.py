@@ -1,4 +1,4 @@
-"""The runs that are measured, each of six processes that end with it."""
+"""The runs that are measured, each with processes of its own that end with it."""
 
 import time
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Sizes:
 
     `turns`: times that mesh, floor and the rest take turns, with `rounds` each; `unmeasured`: turns before
     them, so that the broker's Java has translated its code. `dimensions`: those without a backlog. `alone`:
-    times that a commit, and a lesson, is measured alone.
+    times that a commit, and a lesson, is measured alone. `nodes`: the nodes of each ring.
     """
 
     dimensions: tuple[int, ...]
@@ -49,13 +49,23 @@ class Sizes:
     backlog: int
     restarts: int
     alone: int = 500
+    nodes: int = SIZE
 
 
 FULL = Sizes(
     (2, 100), rounds=300, warm_up=100, turns=3, unmeasured=1, prefetch=250, backlog=100_000, restarts=5
 )
 QUICK = Sizes(
-    (2,), rounds=30, warm_up=5, turns=1, unmeasured=0, prefetch=25, backlog=8_000, restarts=1, alone=20
+    (2,),
+    rounds=30,
+    warm_up=5,
+    turns=1,
+    unmeasured=0,
+    prefetch=25,
+    backlog=8_000,
+    restarts=1,
+    alone=20,
+    nodes=3,
 )
 
 
@@ -88,10 +98,11 @@ class Runs:
             nodes, lengths = self._seen(mesh, watch), lengths_of(mesh)
         address, data = (
             self._broker.address,
-            [DataTopics(f"bench-d{dimension}", f"d{dimension}-{k}").records for k in range(SIZE)],
+            [DataTopics(f"bench-d{dimension}", f"d{dimension}-{k}").records for k in range(self.sizes.nodes)],
         )
         rings = {"floor": bare_mesh(self._folder, address, data, lengths, self._rounds)} | {
-            client: bare_ring(self._folder, address, client, watch.value, self._rounds) for client in CLIENTS
+            client: bare_ring(self._folder, address, client, watch.value, self._rounds, self.sizes.nodes)
+            for client in CLIENTS
         }
         return Turn(path, lengths, {"mirrormesh": nodes} | {n: self._bare(r) for n, r in rings.items()})
 
@@ -110,7 +121,7 @@ class Runs:
             with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
                 self._fill(mesh, self._rounds)
                 found[name], lengths = self._seen(mesh, watch, processes), lengths_of(mesh)
-        data = [DataTopics(f"bench-{party}", f"{party}-{k}").records for k in range(SIZE)]
+        data = [DataTopics(f"bench-{party}", f"{party}-{k}").records for k in range(self.sizes.nodes)]
         floor = bare_mesh(self._folder, self._broker.address, data, lengths, self._rounds)
         return found | {"floor": self._bare(floor)}
 
@@ -134,7 +145,8 @@ class Runs:
             return found, [restarted(mesh, watch) for _ in range(restarts)]
 
     def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1, **shared: Any) -> Path:
-        return write_mesh(self._folder / folder, self._broker.address, party, dimension, slot, **shared)
+        place, size = self._folder / folder, self.sizes.nodes
+        return write_mesh(place, self._broker.address, party, dimension, slot, size, **shared)
 
     def _fill(self, mesh: LiveMesh, count: int) -> None:
         """Give the parties of a mesh their records, unless a mesh before had the same parties."""
