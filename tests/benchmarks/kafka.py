@@ -95,9 +95,8 @@ def print_backlog(runs: Runs) -> None:
         p50, p99 = (ring.milliseconds(of) / rings[without].milliseconds(of) for of in (50, 99))
         print(f"{name:17}{times(ring)}{p50:11.2f}{p99:11.2f}{ring.memory / MIB:12.0f}")
     rate = rings[many].rate
-    print(
-        f"  with h = 100 a node takes {100 * rate:,.0f} records/s, all take {100 * runs.sizes.nodes * rate:,.0f}"
-    )
+    of_all = 100 * runs.sizes.nodes * rate
+    print(f"  with h = 100 a node takes {100 * rate:,.0f} records/s, all take {of_all:,.0f}")
     listed = ", ".join(f"{seconds:.1f}" for seconds in sorted(restarts))
     print(f"  a killed node's start to its first release: median {np.median(restarts):.2f} s of {listed}")
 
