@@ -114,13 +114,15 @@ def _lower_bound(
 def _happened(
     samples: tuple[FloatArray, FloatArray], swap: int, sign: int, level: float
 ) -> tuple[BoolArray, BoolArray]:
-    """Return where the event happened on the input where it is assumed likelier, and on the other one."""
+    """Return where the event happened on the input on which it is assumed likelier, and on the
+    other input.
+    """
     sample, neighbour = samples[swap], samples[1 - swap]
     return sign * sample >= sign * level, sign * neighbour >= sign * level
 
 
 def _divergence(seen: float, p: float) -> float:
-    """Return KL(seen || p) of two coins; infinite if p excludes what was seen."""
+    """Return KL(seen || p) of two coins; infinite if p excludes the observed share."""
     total = 0.0
     for a, b in ((seen, p), (1 - seen, 1 - p)):
         if a > 0:
@@ -214,14 +216,16 @@ def _likelihoods(mechanism: GridMechanism, pair: FloatArray) -> Statistic:
 
 
 def audit_rounds(mechanism: Audited) -> int:
-    """Return the number of rounds audited together: most of C's first column, at most 16, or 1."""
+    """Return the number of rounds that are audited together: 1, or for correlated noise most of C's first
+    column, at most 16.
+    """
     return 1 if mechanism.band is None else min(_MOST_ROUNDS, len(mechanism.band.matrix.column))
 
 
 def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
-    """Return whether slots of any gradients give the same bits when the sampler answers the same.
+    """Return whether slots of any gradients give the same bits if the sampler gives the same answers.
 
-    Draws from the mechanism's own sampler, once per pair; the gradients come from `seed`.
+    Draws from the mechanism's own sampler, once per pair. The gradients come from `seed`.
     """
     if mechanism.band is not None:
         return band_lattice_holds(mechanism, mechanism.band, pairs, seed)
@@ -297,7 +301,7 @@ def _steep(gradient: FloatArray) -> FloatArray:
 
 
 class _Recorder:
-    """Answers a second slot as the sampler answered the first; notes values that are not integers."""
+    """Gives a second slot the sampler's answers for the first. Notes values that are not integers."""
 
     simulated = False
 

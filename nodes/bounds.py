@@ -94,11 +94,12 @@ def convex(loss: Loss | None) -> bool | None:
 
 
 def smooth_apart(loss: Loss | None) -> bool:
-    """Return whether the gradient of a loss that is not convex is Lipschitz with 1 away from the sensor.
+    """Return whether the gradient of a loss that is not convex has the Lipschitz constant 1 away from the
+    sensor.
 
-    So are the range losses' where ||x - s|| is at least half of the measured distance: along x - s the second
-    derivative is 1 or, beyond the k of a robust one, 0; across it is the residual, cut at k, over ||x - s||.
-    Of the others nothing is claimed.
+    The range losses have it where ||x - s|| is at least half of the measured distance. Along x - s the second
+    derivative is 1 or, beyond the k of a robust loss, 0; across it is the residual, cut at k, over ||x - s||.
+    For other losses nothing is claimed.
     """
     return isinstance(loss, RangeLoss | RobustRange)
 
@@ -253,7 +254,7 @@ def total(term: Callable[[int], float], rounds: int) -> float:
     """
     try:
         partial_sum = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
-    except OverflowError:  # of finite terms, unlike + of floats
+    except OverflowError:  # fsum raises it where + of finite floats gives infinity
         return math.inf
     first = _EXACT + 1
     while first <= rounds:

@@ -1,13 +1,14 @@
-"""The engine with its rounds compiled (numba, the extra `fast`), where numba is installed. Same bits.
+"""The engine with compiled rounds (numba, the extra `fast`), if numba is installed. It gives the same bits.
 
-Compiled are losses without exp or log; mirror descent with the Euclidean map on a ball or box of two or more
-dimensions; `none`, and `laplace` and `gaussian` with seeded noise. All other settings, and slots of unusual
-shape, run on numpy's engine. The first rounds run on both engines. If a bit differs, numpy's engine continues
-alone.
+These settings are compiled: losses without exp or log; mirror descent with the Euclidean map on a ball or box
+of two or more dimensions; `none`, and `laplace` and `gaussian` with seeded noise. All other settings, and
+slots of unusual shape, run on numpy's engine. The first rounds run on both engines. If a bit differs, numpy's
+engine continues alone.
 
-Each number is made by the same operations of IEEE 754 in the same order: sums over the last axis are numpy's
-pairwise ones, written out; those over records and neighbours go in order. Nothing is reordered or fused (no
-`fastmath`), and no BLAS is called. What numpy leaves open, the larger of 0 and -0, is not compiled.
+Each number is computed by the same operations of IEEE 754 in the same order. Sums over the last axis are
+numpy's pairwise sums, written out; sums over records and neighbours go in order. Nothing is reordered or
+fused (no `fastmath`), and no BLAS is called. Where numpy does not define the result, as for the larger of 0
+and -0, the setting is not compiled.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -49,9 +50,9 @@ except ImportError:
     njit = None
 
 BESIDE = 3
-"""Rounds that numpy's engine runs too when the compiled one starts."""
+"""The number of rounds that numpy's engine runs too when the compiled engine starts."""
 _MOST = 256
-"""Nodes up to which a round's calls of numpy cost more than its numbers."""
+"""The largest number of nodes for which numpy's calls cost more than its arithmetic."""
 _TOGETHER, _NUMBERS = 64, 1 << 20
 """Rounds of one call, and about the numbers that they may hold."""
 _L1, _L2, _LINF, _BOX = range(4)
@@ -69,7 +70,8 @@ _LOSSES: dict[type, int] = {
 _Slot = tuple[FloatArray, FloatArray, BoolArray]
 """Features (N, n, d), labels and presence (N, n)."""
 _Terms = tuple[IntArray, IntArray, IntArray, FloatArray]
-"""Whose weights a round has (T,); each row's first term (M, N + 1); the sources and weights of all terms."""
+"""The index of each round's weights (T,); the first term of each row (M, N + 1); sources and weights of all
+terms."""
 _FLOAT, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -137,14 +139,17 @@ def _bounds(within: Constraint) -> FloatArray:
 
 
 def _compiled(function: F) -> F:
-    """Return the function compiled at its first call, and kept on disk."""
+    """Return the function, compiled at its first call and cached on disk."""
     compiled: F = function if njit is None else njit(cache=True, error_model="numpy")(function)
     return compiled
 
 
 @_compiled
 def _short_sum(a: FloatArray, k: int, count: int) -> float:
-    """Return numpy's sum of up to 128 numbers from place k on: in eight sums, if there are so many."""
+    """Return numpy's sum of up to 128 numbers from index k on.
+
+    It has eight partial sums if there are 8 or more.
+    """
     total, end = 0.0, k + count  # numpy begins with 0, so no sum is -0
     if count >= 8:
         r0, r1, r2, r3, r4, r5, r6, r7 = (
@@ -171,9 +176,9 @@ def _short_sum(a: FloatArray, k: int, count: int) -> float:
 
 @_compiled
 def _sum(a: FloatArray, first: int, count: int) -> float:
-    """Return numpy's sum of `count` numbers: in halves above 128.
+    """Return numpy's sum of `count` numbers, which is split in halves above 128.
 
-    A loop, as numba does not run a recursion that it has kept on disk.
+    This is a loop, as numba does not run a recursion that it has cached on disk.
     """
     if count <= 128:
         return _short_sum(a, first, count)
@@ -404,7 +409,7 @@ class CompiledEngine(Engine):
     def _through(
         self, settings: RoundSettings, state: State, slots: Iterable[Observations]
     ) -> Iterator[Step]:
-        """Yield the slots' rounds: compiled ones, but for those of odd slots."""
+        """Yield the slots' rounds. They are compiled, except for those of odd slots."""
         for shape, group in groupby(slots, self._shape):
             alike = list(group)
             steps = self.steps_from(state, alike) if shape is None else self._rounds(settings, state, alike)

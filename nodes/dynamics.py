@@ -55,7 +55,9 @@ class Dynamics:
         return np.nan_to_num(image, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)  # Omega holds it
 
     def skipped(self, round: int, follows: int) -> int:
-        """Return the number of unplanned rounds between `follows` (0: no plan came before) and `round`."""
+        """Return the number of unplanned rounds between `follows` (0: there was no plan before)
+        and `round`.
+        """
         return round - follows - 1 if self.by_time and follows else 0
 
     def spectral_radius(self) -> float:

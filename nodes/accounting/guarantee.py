@@ -41,9 +41,9 @@ class RunGuarantee(Protocol):
 
 
 class Wait(NamedTuple):
-    """How many seconds a record waits for its label, which is on that topic.
+    """The wait of a record for its label, in seconds, and the topic of the labels.
 
-    `rule`: what is said in place of it where labels are in a file.
+    `rule`: a sentence in place of the wait, for labels in a file.
     """
 
     seconds: float

@@ -75,7 +75,7 @@ class GrowingEpsilon:
         return (self._sums[round] - self._sums[round - 1]) * self.unit
 
     def until(self, round: int) -> Fraction:
-        """Return the sum of the epsilons of rounds 1..round."""
+        """Return the sum of the epsilons of rounds 1 to `round`."""
         return self._sums[round] * self.unit
 
 
@@ -452,7 +452,9 @@ def _points(last: int) -> list[int]:
 
 
 def _last_within(spent_by: Callable[[int], float], low: int, budget: Fraction) -> int:
-    """Return the largest n found between `low` and 100,000 whose cost is within the budget."""
+    """Return the largest n between `low` and 100,000 whose cost is within the budget, as far as
+    it is known.
+    """
     high = low
     while high < _MOST_RELEASES and spent_by(high) <= budget:
         low, high = high, min(2 * high, _MOST_RELEASES)

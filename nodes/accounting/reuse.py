@@ -42,7 +42,7 @@ _Cost = Callable[[Spend], Fraction]
 
 
 def _worst(paid: list[Spend], cost: _Cost) -> Fraction:
-    """Return the largest cost of one record.
+    """Return the largest cost that one record may have in all runs.
 
     Records identified by time may be the same as records identified by offset. A run without spans may have
     learnt from any record.
@@ -74,7 +74,7 @@ def _in_all_sets(paid: list[Spend], cost: _Cost) -> Fraction:
 
 
 def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
-    """Return the largest sum over spans that share a record. The sum is largest where a span begins."""
+    """Return the largest sum over spans that share a record. It is reached where some span begins."""
     return max(
         (
             sum((cost for span, cost in spans if span.first <= start.first < span.end), Fraction(0))
@@ -129,7 +129,7 @@ class Reuse:
         return known_total._replace(epsilon=None) if may_grow else known_total
 
     def label(self, spend: Spend) -> str:
-        """Return the name of a life's run, and how that life differs from this one."""
+        """Return the name of a life's run, and the difference of that life from this one."""
         return _named(spend, self.own, {self.own.node, spend.node})
 
     def _known(self) -> list[Spend]:
@@ -173,7 +173,10 @@ def _of_shared(member: str, beside: list[Spend], own: Spend) -> str:
 
 
 def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
-    """Return a life's run, and what tells it from this one; `readers`: those of this run that may share."""
+    """Return the run of a life, and how it differs from this one.
+
+    `readers`: those of this run that may share.
+    """
     run = spend.run or "of an unknown name"
     if _is_beside(spend, own):
         return f"{run} (this one, as {_listed(readers)})"

@@ -101,7 +101,7 @@ class Spend(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key of its line among those of all folders."""
+        """The key of the life's line among the lines of all folders."""
         return f"{self.mesh}/{self.run}/{self.folder}/{self.life}"
 
     @property

@@ -33,7 +33,7 @@ from topology.keyed import generator
 Power = Literal[1, 2]
 """Of the noise: 2 as in Theorem 2, 1 as in Theorem 3."""
 LOW, HIGH = 10.0, 90.0
-"""The band's percentiles, over runs."""
+"""The percentiles of the band over runs."""
 
 
 class Terms(NamedTuple):
@@ -123,7 +123,9 @@ def fit(noises: FloatArray, fitness: FloatArray, sampling: float, power: Power) 
 
 
 def _not_negative(columns: FloatArray) -> tuple[float, float]:
-    """Return (a, b) >= 0 of least ||columns (a, b) - 1||: that of both, or of the better one alone."""
+    """Return (a, b) >= 0 with the least ||columns (a, b) - 1||: of both columns, or of the better
+    one alone.
+    """
     coefficients = np.linalg.lstsq(columns, np.ones(len(columns)), rcond=None)[0]
     if (coefficients >= 0).all():
         return float(coefficients[0]), float(coefficients[1])
@@ -133,7 +135,10 @@ def _not_negative(columns: FloatArray) -> tuple[float, float]:
 
 
 def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
-    """Return what these owners reach together, and what each brings. Raises ValueError without owners."""
+    """Return what these owners reach together, and the contribution of each.
+
+    Raises ValueError without owners.
+    """
     if not owners:
         raise ValueError("owners are missing: must be at least one")
     noise = noise_of(owners.values())
@@ -255,7 +260,7 @@ class Cost:
         return best, value
 
     def _start(self, constraint: Constraint | None) -> FloatArray:
-        """Return the least-squares fit of the labels, or 0 if that is worse: where to begin."""
+        """Return the least-squares fit of the labels, or 0 if that is better, as the starting point."""
         n, d = self.features.shape
         system = self.features.T @ self.features / n + self.regulariser * np.eye(d)
         fitted = np.linalg.lstsq(system, self.features.T @ self.labels / n, rcond=None)[0]
@@ -264,7 +269,7 @@ class Cost:
         return start
 
     def _blocks(self, theta: FloatArray) -> Iterator[slice]:
-        """Yield slices of the records, so few that what is computed of them stays in a cache."""
+        """Yield slices of the records that are so short that their intermediate results stay in a cache."""
         size = max(1, _BLOCK // max(1, theta.size // self.dimension))
         return (slice(first, first + size) for first in range(0, len(self.labels), size))
 
@@ -286,7 +291,8 @@ def _held(theta: FloatArray, constraint: Constraint | None) -> FloatArray:
 
 # Runs of a collaboration on records that need no protection, many at once, with seeded noise.
 #
-# The owners' weighted mean gradient is that of all records together, so one set stands for theirs.
+# The owners' weighted mean gradient is the mean gradient of all records together, so one set represents their
+# sets.
 
 
 class Share(NamedTuple):

@@ -44,7 +44,7 @@ from nodes.privacy.query import QueryMechanism
 from nodes.protocol import Halt, Identity, Misused, Noticed
 from nodes.values import FloatArray
 
-# The guarantee of an owner to the owner of a record in its set: one value, and the sentence made from it.
+# The guarantee that an owner gives to the owner of a record in its set: one value, and its sentence.
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def digest(parameters: FloatArray) -> bytes:
 
 
 class OwnerMachine:
-    """One owner; `learner`: whom it answers."""
+    """The machine of one owner. `learner` is the name of the learner whose queries it answers."""
 
     def __init__(self, identity: Identity, learner: str, mechanism: QueryMechanism) -> None:
         self.identity = identity
@@ -224,7 +224,7 @@ class OwnerMachine:
     def _answer(self, event: SetRead) -> None:
         reading = self._reading
         if reading is None or event.query != reading.number:
-            return  # the sum of a query that another has replaced: never drawn, never charged
+            return  # the sum of a query that another has replaced is never drawn and never charged
         if self._set is None or event.set != self._set:
             self._halt(self._changed(self._set, event.set))
             return
@@ -256,7 +256,7 @@ class OwnerMachine:
         self._effects.append(Noticed(notice, self._learner, number))
 
     def _changed(self, first: RecordSet | None, now: RecordSet) -> str:
-        """Return how the set differs from the fixed one, by counts and settings, never by its content."""
+        """Return how the set differs from the fixed set, by counts and settings, never by its content."""
         if first is None or first.source != now.source:
             differs = "its settings differ"
         elif first.records != now.records:
