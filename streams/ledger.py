@@ -49,7 +49,7 @@ __all__ = [
 class Promise:
     """The guarantee to the owner of a record of one node or owner, over this run and all other known spends.
 
-    `reuse` None: no other spends were looked up, and the guarantee covers this run alone.
+    `reuse` None: other spends were not read, and the guarantee covers this run alone.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Promise:
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The epsilon of one record (event level); None if nothing is known to be protected."""
+        """The epsilon of one record (event level); None if it is not known to be protected."""
         if not self.guarantee.protects or self.delta >= 1:
             return None
         return self.guarantee.epsilon if self.reuse is None else self.reuse.total.epsilon
@@ -142,7 +142,7 @@ def known_spends(
 def _same_files(
     file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]], fed: Mapping[str, tuple[Data, ...]]
 ) -> dict[str, set[str]]:
-    """Return the paths of the files that now equal the one at each path; likewise for data frames' keys."""
+    """Return for each path the paths of files that now have equal content; likewise for data frames' keys."""
     with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
     source_paths = {data.path for name in with_records for data in data_of(file, name)}
     asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
@@ -159,8 +159,7 @@ def _same_files(
 def _fed(state: Path, names: Collection[str]) -> dict[str, tuple[Data, ...]]:
     """Return the data that were fed to each reader in the folder.
 
-    For another reader whose lines are broken they are unknown; such a reader counts as a life
-    (`spends_beside`).
+    For another reader with damaged lines they are unknown. Such a reader counts as a life (`spends_beside`).
     """
     fed = {name: fed_data(state, name) for name in names}
     for name in readers(state):
@@ -189,7 +188,7 @@ def _own_life(
 
 
 def _with_data(file: AnyFile, life: Spend, fed: Mapping[str, tuple[Data, ...]]) -> Spend:
-    """Return a life with all data that it may have read, with those that `feed` read instead of its source.
+    """Return a life with all data that it may have read, and those that `feed` read instead of its source.
 
     A life of the file's run whose line is lost gets the data that the file names.
     """
@@ -201,7 +200,7 @@ def _with_data(file: AnyFile, life: Spend, fed: Mapping[str, tuple[Data, ...]]) 
 
 
 def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]:
-    """Return lives of the file's other readers that have none in its run yet, as they will learn too."""
+    """Return lives of the file's other readers that have no life in its run yet, as they will learn too."""
     begun_readers = {
         spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)
     }
@@ -304,7 +303,7 @@ def data_of(
 
 
 class _Compared:
-    """Compares the data of other lives with those of one."""
+    """Compares the data of other lives with the data of one life."""
 
     def __init__(self, own: Spend, files: Mapping[str, set[str]]) -> None:
         self._own, self._files = own, files
@@ -337,13 +336,13 @@ class _Compared:
         return other._replace(spans=())
 
     def _bytes(self, mine: Data, its: Data) -> bool:
-        """Return whether both files exist now, and are equal."""
+        """Return whether both files exist now and have equal content."""
         return its.path in self._files.get(mine.path, ())
 
     def _disjoint(self, mine: Data, its: Data, *, one_run: bool) -> bool:
         """Return whether the data are parts that can share no record."""
         if (mine.topic and mine.topic == its.topic) or (mine.topic_id and mine.topic_id == its.topic_id):
-            part, other_part = _part(mine), _part(its)  # of one topic, whatever file was fed to it
+            part, other_part = _part(mine), _part(its)  # parts of one topic, whatever file was fed to it
             return part is not None and other_part is not None and _other_partitions(part, other_part)
         part, other_part = _part(mine), _part(its)
         if part is None or other_part is None or part.overlaps(other_part):
@@ -352,7 +351,7 @@ class _Compared:
             return False
         placed = part.rows or other_part.rows or part.split is not None or other_part.split is not None
         if part.content is not None and other_part.content is not None and not placed:
-            return True  # each record's own bytes choose its part, in whichever file it is
+            return True  # each record's own bytes choose its part, in any file
         same_file = mine.inode != "" and mine.inode == its.inode
         if one_run:
             return same_file or self._bytes(mine, its)
@@ -362,7 +361,7 @@ class _Compared:
 
 
 def _same_places(mine: Data, its: Data) -> bool:
-    """Return whether a place, or a time, means the same record in both."""
+    """Return whether an offset, or a time, means the same record in both."""
     if mine.topic or its.topic:
         return mine.topic_id != "" and mine.topic_id == its.topic_id  # a topic made anew counts from 0 again
     shuffled = (part := _part(mine)) is not None and part.shuffled
@@ -375,7 +374,7 @@ def _setting(data: Data, key: str) -> object:
 
 
 def _as_written(part: Part) -> tuple[object, ...]:
-    """Return the stored form of a part; where records are lines it is that of earlier versions."""
+    """Return the stored form of a part. If records are lines, it is the form of earlier versions."""
     return part if part.over_lines else part[:-1]
 
 

@@ -39,7 +39,7 @@ from topology.scheduler import Refusal, SchedulerSettings, SourceEnded, heartbea
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """The parts of one node. `score`: makes what scores its run for its owner."""
+    """The parts of one node. `score` makes what scores the node's run for its owner."""
 
     learner: Learner
     slots: Callable[[], Slots[bytes]]
@@ -50,14 +50,14 @@ class NodeParts:
 
 @dataclass(frozen=True, slots=True)
 class MeshParts:
-    """The parts of a mesh. `round_timeout` None: nodes wait for ever.
+    """The parts of a mesh. `round_timeout` None: nodes wait without limit.
 
     `prices`: the price of each node's releases, for its journal; a node without an entry has an unknown
-    price. `agreed`: the settings that `digest` is the digest of, for journals; empty if they are not known.
+    price. `agreed`: the settings with the digest `digest`, for journals; empty if they are not known.
     `isolates`: whether evidence counts against its source. `envelopes`, `planner`: how each node and the
-    scheduler sign. `told`: whether nodes read which peers have evidence against them. `clock`: the
-    broker's clock, if slots follow it. `lag_limit`: seconds for which slower neighbours may delay a node
-    (None: any number).
+    scheduler sign. `told`: whether nodes read which peers have evidence against them. `clock`: the broker's
+    clock, if slots follow it. `lag_limit`: seconds for which slower neighbours may delay a node (None:
+    without limit).
     """
 
     topics: MeshTopics
@@ -77,7 +77,10 @@ class MeshParts:
     _expected: dict[str, Expected] = field(default_factory=dict, init=False, repr=False)
 
     def expected(self, source: str) -> Expected:
-        """Return the releases that readers of that source's edges accept: one for all, who share decoding."""
+        """Return what readers of this source's edges accept.
+
+        It is one object, so that they share the decoding.
+        """
         expected = self._expected.get(source)
         if expected is None:
             learner = self.nodes[source].learner
@@ -177,7 +180,7 @@ class MemoryMesh:
 
     def _beat(self) -> None:
         if self.done:
-            self.scheduler.stop()  # it would beat for ever
+            self.scheduler.stop()  # else it would send heartbeats for ever
             return
         self.broker.after(self._period, self._beat)
 
@@ -226,20 +229,20 @@ class MemoryScheduler:
         self._bus.close()
 
     def _ended(self, error: Ended) -> None:
-        """Raise it, if it is no end that a process on a broker comes to."""
+        """Raise the error, unless it is an end that a process on a broker may have."""
         if isinstance(error, BusError):
             raise error
         self.error = error
 
 
 class _Refusals(SchedulerWatcher):
-    """Collects a scheduler's refusals, and ignores everything else."""
+    """Collects a scheduler's refusals, and ignores other events."""
 
     def __init__(self, refused: list[Reason | Refusal]) -> None:
         self._refused = refused
 
     def refused(self, reason: Reason | Refusal) -> None:
-        """Keep it."""
+        """Add the refusal."""
         self._refused.append(reason)
 
 
@@ -273,8 +276,8 @@ LOOK = 0.1
 class MemorySlots:
     """Closes a process's slots from records in memory, each `seconds` of virtual time after it was opened.
 
-    `closed` is called with a slot in the node's turn. `labels`: where they come later a slot closes once its
-    records are due. `starved`: no records are left for a slot.
+    `closed` is called with a slot in the node's turn. `labels`: if labels come later, a slot closes when its
+    records are due. `starved`: whether too few records are left for a slot.
     """
 
     def __init__(
@@ -295,7 +298,7 @@ class MemorySlots:
         return self._feed.counts
 
     def open(self, opened: OpenSlot, pending: Pending) -> None:
-        """Fill the slot, and answer with it once its time has passed."""
+        """Fill the slot, and answer with it after its time."""
         slot_records = self._feed.take(opened)
         if slot_records is None:
             self.starved = True
@@ -310,7 +313,7 @@ class MemorySlots:
             answer()
 
     def _answer(self, slot: ClosedSlot[bytes], observations: Observations, pending: Pending) -> None:
-        """Answer with the slot, once its labels are read."""
+        """Answer with the slot, after its labels are read."""
         labels, closed = self._labels, partial(self._feed.closed, slot)
         if labels is not None and slot.values and not pending.over:
             filled = labels.fill(slot, observations)
@@ -334,7 +337,7 @@ class _Told(NodeObserver):
         self._report(report)
 
     def refused(self, topic: str, refused: Refused) -> None:
-        """Keep it."""
+        """Add the refusal."""
         self._refused.append((topic, refused))
 
 
@@ -430,7 +433,7 @@ class MemoryNode:
             raise Crashed("a planted fault")
 
     def _over(self, role: NodeRole, error: Ended) -> None:
-        """End as a live process that is then restarted; a machine that is done is kept."""
+        """Handle the end of the process as a live process that is restarted. A machine that is done stays."""
         if isinstance(error, JournalError):
             raise error
         if is_orderly(error):

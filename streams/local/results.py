@@ -31,14 +31,15 @@ from streams.records.slot_feed import RecordCounts
 # The network's regret of a run, which only a party that runs all nodes can know.
 
 MOST = 1 << 28
-"""Numbers in all gradients, of each record at each node's decision: about a second's work."""
+"""The largest number of numbers in all gradients, of each record at each node's decision: about a second's
+work."""
 
 
 def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
     """Return the largest R_T^i/T of a node, over all nodes' losses, against one decision for the whole run.
 
-    None if the computation would take long, for a user-defined loss, if the result is no number, and for
-    class sums and moments, which minimise no loss.
+    Returns None if the computation would take long, for a user-defined loss, if the result is no number, and
+    for class sums and moments, which minimise no loss.
     """
     mesh, rounds, batch_size = file.mesh, recorder.common_rounds, file.mesh.slots.size
     numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension

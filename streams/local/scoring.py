@@ -40,7 +40,7 @@ def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
     if positive.all() or not positive.any():
         return None
     _, place, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
-    # of each group of equal scores, best first: its positives and its records
+    # of each group of equal scores, best first: its numbers of positives and of records
     hits = np.bincount(place[positive], minlength=sizes.size).astype(np.float64)
     counts = sizes.astype(np.float64)
     return Ranking(_auc(counts, hits), _average_precision(counts, hits), _top(counts, hits))
@@ -66,7 +66,7 @@ def _average_precision(counts: FloatArray, hits: FloatArray) -> float:
 
 
 def _top(counts: FloatArray, hits: FloatArray) -> float:
-    """The recall of the top records; a group that the limit cuts counts by its share of positives."""
+    """The recall of the top records. Of a group that the limit divides its share of positives counts."""
     positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
     limit = math.ceil(records[-1] / TOP)
     last = int(np.searchsorted(records, limit))

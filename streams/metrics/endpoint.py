@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 
 MOST = 16
-"""Connections at once: Prometheus and probes need one each."""
+"""The largest number of connections at once. Prometheus and probes need one each."""
 STARTING = "starting: the process waits for what it needs"
 
 
@@ -41,7 +41,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 # as the base calls it
         """Reserve a thread for the connection; return whether one was free."""
         if not self._free.acquire(blocking=False):
-            with self._lock, suppress(OSError, IndexError):  # it may have ended
+            with self._lock, suppress(OSError, IndexError):  # the connection may have ended already
                 self._connections[0].shutdown(socket.SHUT_RDWR)  # its thread reads the end, and frees itself
             if not self._free.acquire(timeout=1.0):
                 return False
@@ -60,7 +60,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = 30  # seconds for a request to come
+    timeout = 30  # seconds until a request must have come
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # the library's name
         """Log nothing: scrapes are too frequent."""
@@ -82,7 +82,7 @@ class Endpoint:
         )
         try:
             self._server = server((address, port), _Handler)
-        except (OSError, OverflowError) as error:  # OverflowError: no such port
+        except (OSError, OverflowError) as error:  # OverflowError: there is no such port
             reason = error.strerror if isinstance(error, OSError) else "a port is from 0 to 65535"
             raise NotServed(f"metrics cannot be served on {address}:{port}: {reason}") from None
         self._server.set_app(self._answer)

@@ -107,7 +107,7 @@ class NodeMetrics:
             case Decided():
                 self.timing.decided()
                 self._shared.decided(report)
-            case Noticed():  # of a second value too: `Evidence` would count it twice
+            case Noticed():  # also for a second value, which `Evidence` would count twice
                 self._shared.noticed(report)
 
     def catch_up(self) -> None:

@@ -116,12 +116,12 @@ class PrivateFigures:
         self._regret = LocalRegret(learner.algorithm.observed_set, self._observed)
         self._aside: deque[Scored] = deque()
         self._rounds, self._loss = 0, 0.0
-        minimises = learner.algorithm.rows is None  # else there is no regret
+        minimises = learner.algorithm.rows is None  # class sums and moments have no regret
         self._decision: FloatArray = (
             learner.algorithm.start if minimises else np.zeros(learner.algorithm.constraint.dimension)
         )
-        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right one
-        self._errors: deque[tuple[float, float]] = deque(maxlen=MOST_ERRORS)  # (when, tracking error)
+        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right decision
+        self._errors: deque[tuple[float, float]] = deque(maxlen=MOST_ERRORS)  # (time, tracking error)
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
         self._broken = registry.counter(PrivateMetric.BROKEN)

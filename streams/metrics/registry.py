@@ -1,4 +1,4 @@
-"""Two registries of two types, so that no private metric can be made in the shared one, and their series."""
+"""Two registries of two types, with their series. A private metric cannot be made in the shared registry."""
 
 from abc import abstractmethod
 from bisect import bisect_left
@@ -84,7 +84,7 @@ class _Family(Collector):
 
 
 class Numbers(_Family):
-    """A counter or gauge: one number per series."""
+    """A counter or gauge, with one number per series."""
 
     def __init__(self, what: Metric, common: Mapping[str, str]) -> None:
         super().__init__(what, common)
@@ -188,7 +188,7 @@ NO_BROKER = "the mesh broker does not answer"
 
 
 class ProcessFigures:
-    """Shows version, connection and refusals; `reasons` are all possible ones."""
+    """Shows version, connection and refusals. `reasons` are all possible reasons of a refusal."""
 
     def __init__(
         self, registry: SharedRegistry, connected: Callable[[], bool], reasons: Iterable[str]

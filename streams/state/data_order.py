@@ -104,7 +104,7 @@ def _size(path: str) -> int | None:
     try:
         status = Path(path).stat()
     except OSError:
-        return None  # opening it reports that
+        return None  # opening the journal reports that
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
@@ -117,7 +117,7 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
     for node, before in began["nodes"].items():
         current = now["nodes"].get(node)
         if current is None:
-            continue  # other members: the digest or the journals report that
+            continue  # the file has other members, which the digest or the journals report
         for key in dict.fromkeys((*before, *current)):
             if key != "size" and before.get(key) != current.get(key):
                 raise _refused(
@@ -168,7 +168,7 @@ def _kept(state: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  # noqa: ARG001 # a key
-    """Read the file. Each node of a run asks for its lines."""
+    """Read the file. The result is cached, as each node of a run asks for its lines."""
     try:
         tree = json.loads(path.read_text())
     except ValueError:
@@ -191,7 +191,10 @@ def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  #
 
 
 def _has_journal(state: Path, file: MeshFile) -> bool:
-    """Return whether a journal of the file's run would continue; a copy begins anew, and counts twice."""
+    """Return whether a journal of the file's run would continue.
+
+    A copy begins anew, and its records count twice.
+    """
     for path in (StateFolder(state).journal(name) for name in file.mesh.nodes):
         try:
             with JournalReader(path) as journal:
@@ -200,7 +203,7 @@ def _has_journal(state: Path, file: MeshFile) -> bool:
                 if same_run and same_place and journal.records(1):
                     return True
         except JournalError:
-            continue  # opening it says so
+            continue  # opening it reports that
     return False
 
 

@@ -18,7 +18,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 JOURNAL = ".journal"
 """The end of a journal's name."""
 SIDE_FILES = ("-wal", "-journal")
-"""What SQLite adds to the name of a database for the files beside it, which a kill may leave."""
+"""The suffixes of files that SQLite puts beside a database, and that a kill may leave there."""
 
 
 class JournalError(Exception):
@@ -69,7 +69,7 @@ class StateFolder:
 
     @property
     def faust(self) -> Path:
-        """Faust's own files."""
+        """The folder of Faust's own files."""
         return self.path / "faust"
 
     @property
@@ -88,7 +88,10 @@ class StateFolder:
         return self.path / "logs"
 
     def log(self, process: str) -> Path:
-        """Return the log of a process of `up`. Only one kind of name has no space, so no logs are shared."""
+        """Return the log of a process of `up`.
+
+        Only one kind of name has no space, so no two processes share a log.
+        """
         return self.logs / f"{process.replace(' ', '-')}.log"
 
     def broker(self, port: int | None = None) -> Path:
@@ -158,7 +161,7 @@ def boot_id() -> str:
 def write_private(path: Path, text: Callable[[Path], str]) -> None:
     """Write `text(the new file)`, mode 0600; durable when this returns. Raises OSError."""
     new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)  # its mode may differ
+    new.unlink(missing_ok=True)  # an existing file's mode may differ
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with naming(path), os.fdopen(descriptor, "w") as file:
         file.write(text(new))

@@ -96,7 +96,10 @@ class SqliteJournal(JournalReader):
             refused.pop_all()
 
     def _settle_price(self) -> None:
-        """Refuse a price that differs from that of the charged rounds; before the first charge, store it."""
+        """Refuse a price that differs from that of the charged rounds.
+
+        Before the first charge, store the price.
+        """
         price, stored = self._asked, self.price
         if price is None or stored == price:
             return
@@ -119,12 +122,15 @@ class SqliteJournal(JournalReader):
 
     @property
     def inherited(self) -> int:
-        """The round of the record that this life has from the one before; 0: none."""
+        """The round of the record that this life has taken over from the previous one; 0 for none."""
         return self._inherited[0]
 
     @property
     def floor(self) -> DataPosition:
-        """Where this life begins to read after a power cut ended the life before. A log may end below it."""
+        """Where this life begins to read if a power cut has ended the previous life.
+
+        A log may end below it.
+        """
         return self._inherited[1]
 
     def settle(self) -> None:
@@ -232,7 +238,7 @@ class SqliteJournal(JournalReader):
             self._secret.cut_log()
 
     def pardon(self, source: str) -> tuple[str, ...]:
-        """Read a source again that counts as silent; return those of its instances that counted so.
+        """Let a source that counts as silent be read again. Return its instances that counted as silent.
 
         Second values that the node may still read again, of up to 2H rounds ahead, no longer count as
         evidence. Raises JournalError.
@@ -296,7 +302,7 @@ def open_journal(
 
 
 class NodeJournal(Protocol):
-    """The part of a journal that a node's process needs."""
+    """What a node's process needs of a journal."""
 
     @property
     def instance(self) -> str:
@@ -312,7 +318,7 @@ class NodeJournal(Protocol):
 
     @property
     def inherited(self) -> int:
-        """The round of the record that this life has from the one before; 0: none."""
+        """The round of the record that this life has taken over from the previous one; 0 for none."""
 
     def secret(self) -> Secret | None:
         """Return the mechanism's secret of the last round."""
@@ -357,7 +363,10 @@ class MemoryJournal:
         return self._secret
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Store both; repeating it is harmless. Raises JournalError for a different value of a round."""
+        """Store the record and the secret. Repeating it is harmless.
+
+        Raises JournalError for another value of a round.
+        """
         if self._records and record.round <= self._records[-1].round:
             stored = record if record.round == self._records[-1].round else record._replace(average=None)
             if to_row(stored) not in map(to_row, self.records()):
@@ -377,4 +386,4 @@ class MemoryJournal:
         self._secret = None
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing, as there is nothing to close."""

@@ -39,9 +39,9 @@ from streams.state.rows import (
 from streams.state.secret import DRAWS_TABLE, check_draws
 
 SCHEMA = 1
-"""The version of the format of journals; a file of another one is refused."""
-# Each page is a frame of the log, with a checksum and two writes of its own. With SQLite's default pages of
-# 4 KiB an append takes a quarter more processor time at d = 10,000, and no less at d = 2.
+"""The version of the format of journals. A file of another version is refused."""
+# Each page is a frame of the log, with a checksum and two writes of its own. So with SQLite's default pages
+# of 4 KiB an append takes a quarter more processor time at d = 10,000, and no less at d = 2.
 _PAGE, _LOG = 16_384, 4_096_000
 
 
@@ -93,7 +93,7 @@ _LIFE = ", ".join(field.name for field in fields(Life))
 _TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
 _COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
 _NAMED, _NONE = 3, "none"
-"""The most differing settings that an error names, and the word for a missing setting."""
+"""The largest number of differing settings that an error names, and the word for a missing setting."""
 
 
 AGREED_TABLE = "agreed (settings TEXT NOT NULL, checksum INTEGER NOT NULL)"
@@ -118,8 +118,8 @@ def open_to_write(
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one thread at a time
     connection.text_factory = read_text
     closing.callback(connection.close)
-    exists = _is_journal(connection, form)  # before writing to a file that may not be a journal
-    connection.execute(f"PRAGMA page_size = {_PAGE}")  # of a new file; an existing one keeps its own
+    exists = _is_journal(connection, form)  # the check comes before any write, as the file may be no journal
+    connection.execute(f"PRAGMA page_size = {_PAGE}")  # for a new file; an existing file keeps its own
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
     connection.execute("PRAGMA synchronous = FULL")
@@ -171,7 +171,7 @@ def read_life(connection: sqlite3.Connection) -> Life:
 def keep_life(connection: sqlite3.Connection, life: Life) -> None:
     """Replace the journal's life."""
     connection.execute("DELETE FROM life")
-    row = astuple(replace(life, carried_epsilon=float(life.carried_epsilon)))  # as SQLite gives it back
+    row = astuple(replace(life, carried_epsilon=float(life.carried_epsilon)))  # as SQLite returns it
     marks = ", ".join("?" * (len(row) + 1))
     connection.execute(f"INSERT INTO life VALUES ({marks})", (*row, checksum(*row)))  # noqa: S608 # as above
 

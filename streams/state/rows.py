@@ -18,7 +18,7 @@ from nodes.machine.journal import Bound, DataPosition, GivenUp, JournalRecord
 from nodes.values import Average, FloatArray, Release
 from streams.state.folder import boot_id
 
-# Checksums of what lies on the disk: with them a flipped bit is found before it counts.
+# Checksums of what is on the disk, so that a flipped bit is found before its value is used.
 #
 # SQLite checks the structure of its file and not the values in it, so a changed count or position would pass.
 # The checksum of a row is stored in the row itself. It is no signature, as whoever may write the file can
@@ -30,12 +30,12 @@ Value = int | float | str | bytes | None
 
 
 def checksum(*values: Value) -> int:
-    """Return the CRC-32 of these values; each enters with its type and length.
+    """Return the CRC-32 of these values. Each value is included with its type and length.
 
     A flipped bit always changes the checksum, as does any damage within 32 bits. Other damage goes undetected
     once in 2^32.
     """
-    # At d = 10,000 SHA-256 takes twice the time, and would make a row's append a tenth longer.
+    # SHA-256 would take twice the time at d = 10,000, and make a row's append a tenth longer.
     crc = 0
     for value in values:
         match value:
@@ -46,7 +46,7 @@ def checksum(*values: Value) -> int:
             case float():
                 crc = crc32(struct.pack("<cd", b"f", value), crc)
             case str():
-                text = value.encode(errors="surrogateescape")  # as `read_text` gives it
+                text = value.encode(errors="surrogateescape")  # as `read_text` returns it
                 crc = crc32(text, crc32(struct.pack("<cQ", b"t", len(text)), crc))
             case bytes():
                 crc = crc32(value, crc32(struct.pack("<cQ", b"b", len(value)), crc))
@@ -64,8 +64,8 @@ def check_row(row: Sequence[Any], name: str) -> None:
 def check_chain(rows: Iterable[Sequence[Any]], name: str, pruned: int | None = None) -> int:
     """Check rows that begin with a number, and end with the checksum of the row before and their own.
 
-    Returns the checksum of the last row (no rows: 0). `pruned`: old rows may have been deleted, down to so
-    many (None: never). Raises ValueError, which names `name` and the number of the row.
+    Returns the checksum of the last row (no rows: 0). `pruned`: old rows may have been deleted, down to this
+    number of rows (None: never). Raises ValueError, which names `name` and the number of the row.
     """
     first, last, count = "", 0, 0
     for count, row in enumerate(rows, 1):
@@ -112,7 +112,8 @@ TABLES = (
         round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL, checksum INTEGER NOT NULL)""",
 )
 KEPT = 7
-"""The columns of `records` that a record has; in a row those of `average`, without the round, follow."""
+"""The number of columns of `records` that are a record's own. The columns of `average` follow in a row,
+without the round."""
 SELECT = """
     SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
     FROM records LEFT JOIN average USING (round)
@@ -170,7 +171,7 @@ def record_checksum(row: tuple[Any, ...], averaged: int, draws: int, before: int
 
 
 def amend(connection: sqlite3.Connection, positions: str | None = None, draws: int | None = None) -> int:
-    """Write the newest record anew with these values (None: as they are), if there is one.
+    """Write the newest record, if there is one, with these values in place of its own (None: unchanged).
 
     Returns its checksum (no record: 0). The caller has begun a transaction.
     """

@@ -184,7 +184,7 @@ def _content(path: Path) -> _Content:
 
 @lru_cache(maxsize=4096)
 def _read(path: Path, changed: int, size: int, inode: int) -> _Content:  # noqa: ARG001 # a key
-    """Read the file. A host asks for the lines of all its nodes, for each of them."""
+    """Read the file. The result is cached, as a host asks for the lines of each of its nodes."""
     unknown = "what earlier runs have spent is not known"
     lines = path.read_bytes().decode("ascii", errors="replace").split("\n")
     if lines[0] != _FORMAT:
@@ -247,7 +247,10 @@ def keep_fed(state: Path, reader: str, data: Data) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep other processes from writing the file: `feed` writes it while the node's process may, too."""
+    """A context in which no other process writes the file.
+
+    `feed` writes it while the node's process may, too.
+    """
     try:
         folder = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
@@ -346,7 +349,7 @@ def _of_journal(path: Path, name: str) -> tuple[Spend, ...]:
 
 
 def _mark(path: Path) -> tuple[int, int, int]:
-    """Return values that change with a file: its time of change, size and place; zeros if it is missing."""
+    """Return values that change with a file: its time of change, size and inode; zeros if it is missing."""
     try:
         status = path.stat()
     except OSError:
@@ -356,13 +359,13 @@ def _mark(path: Path) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4096)
 def _known_lives_in(path: Path, name: str, marks: tuple[tuple[int, int, int], ...]) -> tuple[Spend, ...]:  # noqa: ARG001 # a key
-    """Read the journal. A host asks for the journals of all its nodes, for each of them."""
+    """Read the journal. The result is cached, as a host asks for the journals of each of its nodes."""
     return _lives_in(path, name)
 
 
 def _lives_in(path: Path, name: str) -> tuple[Spend, ...]:
     application = application_of(path)
-    if application not in {0, NODE.application}:  # 0: of an empty file
+    if application not in {0, NODE.application}:  # 0: the file is empty
         for kind in (lazy.kind for lazy in KINDS):
             if application in kind.journals:
                 lives: tuple[Spend, ...] = kind.journals[application](path, name)
@@ -432,7 +435,7 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
     except JournalEmpty:
         return None
     if life.run == run or life.node != node:
-        return None  # of this run, or unreadable, which opening it reports
+        return None  # it is of this run, or unreadable, which opening it reports
     write_spends(spends, lives.values())
     aside = folder.place_aside(node, life.run)
     try:
@@ -462,9 +465,9 @@ def next_life(state: Path, life: Life, price: Price | None) -> Life:
 
 
 def run_lives(state: Path, life: Life) -> list[Spend]:
-    """Return the lives of the run in this folder that have charged, or may have.
+    """Return the lives of the run in this folder that have charged rounds, or may have.
 
-    Those that other folders wrote to the broker are counted by the plans.
+    Lives that other folders wrote to the broker are counted by the plans.
     """
     folder = StateFolder(state).known_id()
     lives = [spend for spend in all_spends(state, life.node) if spend.run == life.run]
@@ -474,7 +477,7 @@ def run_lives(state: Path, life: Life) -> list[Spend]:
 
 
 def begin_life(state: Path, life: Spend, *, fresh: bool) -> Spend:
-    """Record that a life begins or continues, and all lives in journals; return the life, open.
+    """Record that a life begins or continues, and all lives in journals. Return the life, which is open.
 
     `fresh`: its journal has no record yet, so it does not show where the life reads. Raises JournalError.
     """

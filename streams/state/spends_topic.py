@@ -134,7 +134,7 @@ def written(file: AnyFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] 
 
 
 def _written(logs: Logs, name: str) -> tuple[Spend, ...]:
-    logs.partitions([name])  # faster than a span if no broker answers
+    logs.partitions([name])  # this fails faster than a span if no broker answers
     return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
 
 

@@ -151,11 +151,14 @@ def _rounds_left(ledger: Ledger, stepped: int, charged: int) -> int | None:
     return None if last is None else max(0, last - max(stepped, charged))
 
 
-# What an owner of a collaboration has spent, by its journal and the lines beside it.
+# The spending of an owner of a collaboration, by its journal and the lines beside it.
 
 
 class OwnerTotal(NamedTuple):
-    """The total of all known runs on a set; None where one of them is not known to protect anything."""
+    """The total of all known runs on a set.
+
+    A value is None if one of them is not known to protect anything.
+    """
 
     epsilon: float | None
     delta: float | None

@@ -26,10 +26,9 @@ from topology.plans import Plan
 # Finds mistakes in the releases of a mesh, from its edges and plans, which anybody may read.
 #
 # A node releases one value for a round, on all its edges, and only for rounds whose plan names its instance
-# as a full member. A protected node may release a value without noise, marked as such, in three places
-# only: x_1 in the run's first plan, the consensus after a round in which it listened, and relayed values
-# after its last learning round. In those places it must not draw noise. Each release with noise was charged
-# for.
+# as a full member. A protected node may release a value without noise, marked as such, in three cases only:
+# x_1 in the run's first plan, the consensus after a round in which it listened, and relayed values after its
+# last learning round. In these cases it must not draw noise. Each release with noise was charged.
 
 
 class FindingKind(Enum):
@@ -64,7 +63,7 @@ class ReleaseSource(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A mistake: whose and where. `edges` are the targets whose edges hold it."""
+    """A mistake, its node and its round. `edges` are the targets of the edges that have it."""
 
     kind: FindingKind
     source: str
@@ -127,7 +126,10 @@ def _uncharged(drawn: list[tuple[int, str, str]], charged: Mapping[str, int]) ->
 
 
 class _Planned:
-    """The valid plans still stored. If the first are gone, the next H may be invalid: they judge nothing."""
+    """The valid plans that are still stored.
+
+    If the first are gone, the next H may be invalid and are not used.
+    """
 
     def __init__(self, plans: Iterable[Plan], horizon: int) -> None:
         self.plans: dict[int, Plan] = {}
@@ -264,14 +266,14 @@ def _edges(plans: Iterable[Plan]) -> set[tuple[str, str]]:
     for plan in plans:
         names = tuple(member.name for member in plan.members)
         shape = names, plan.sources.tobytes(), plan.targets.tobytes()
-        if shape != last_shape:  # most plans have the edges of the one before
+        if shape != last_shape:  # most plans have the edges of the previous plan
             pairs = zip(plan.sources.tolist(), plan.targets.tolist(), strict=True)
             edges |= {(names[source], names[target]) for source, target in pairs}
             last_shape = shape
     return edges
 
 
-# Finds mistakes in what the parties of a collaboration have said, which anybody on its broker may read.
+# Finds mistakes in the messages of a collaboration's parties, which anybody on its broker may read.
 #
 # The learner sends each of T queries with one theta, or ends earlier with a final query. Each owner answers a
 # query with one value, and answers no query that was not sent, and none after T. Each party has one journal.
@@ -281,7 +283,7 @@ T = TypeVar("T", Query, Response)
 
 
 class Wrong(NamedTuple):
-    """A mistake: in words, whose, and in which query."""
+    """A mistake in words, its party, and its query."""
 
     kind: str
     party: str
@@ -333,7 +335,9 @@ def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wron
 
 
 def _ends(said: Said, queries: int) -> set[int]:
-    """Return the numbers that a final query may have: T + 1, or the last query's where a run ended early."""
+    """Return the numbers that a final query may have: T + 1, or that of the last query if the run ended
+    early.
+    """
     last = max((query.number for query in said.queries if not query.final), default=0)
     is_complete = any(query.final and query.number == queries + 1 for query in said.queries)
     return {queries + 1} if is_complete else {queries + 1, last}
@@ -349,7 +353,7 @@ def _second_values(said: Iterable[tuple[str, int, bytes]]) -> Iterator[Wrong]:
 
 
 def _instances(said: Iterable[tuple[str, int, str]]) -> Iterator[Wrong]:
-    """Yield the messages of another journal than that of a party's first message."""
+    """Yield the messages that are of another journal than their party's first message."""
     first: dict[str, str] = {}
     for party, query, instance in said:
         if first.setdefault(party, instance) != instance:
@@ -451,7 +455,8 @@ def _subject(mesh: Mesh, nodes: tuple[str, ...]) -> Subject:
 # Audits the owners' answers in a collaboration, with as many draws as fit into a minute.
 
 _MOST, _ANSWER_WORK = 1_000_000, 8_000_000
-"""Draws on each of two sets, and noisy integers: one of T answers has little epsilon, so it takes many."""
+"""The most draws on each of two sets, and the most noisy integers. One of T answers has a small epsilon, so
+an audit needs many draws."""
 _LEAST = 100
 
 

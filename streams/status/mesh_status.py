@@ -61,7 +61,7 @@ class Course:
         self.round = min(rounds)
         step = (now, self.round)
         if self._first is None or (self._last == self._first and self.round <= self._first[1]):
-            self._first = self._last = step  # time counts from the last look before the first step
+            self._first = self._last = step  # time counts from the last check before the first step
         elif self.round > self._last[1]:
             self._last = step
         self._recent.append(step)
@@ -70,7 +70,7 @@ class Course:
 
     @property
     def rate(self) -> float | None:
-        """Rounds per second, over the last seconds; None before there were any."""
+        """Rounds per second, over the last seconds; None before the first."""
         if len(self._recent) < 2:
             return None
         (first_time, first), (ended, last) = self._recent[0], self._recent[-1]
@@ -92,7 +92,7 @@ BETWEEN = 1.5
 """Largest normal distance, in seconds, between two nodes' last heartbeats."""
 
 Entry = tuple[Plan | Heartbeat, float]
-"""A plan or heartbeat, and when it was sent."""
+"""A plan or heartbeat, and the time at which it was sent."""
 
 
 class Refusals(NamedTuple):
@@ -194,7 +194,7 @@ class StatusTracker:
         if stepped:
             self._course.take(stepped, now)
         round, middle = self._course.round, median(stepped or [0])
-        if over:  # a node that died before the end holds up nobody
+        if over:  # a node that died before the end delays no other
             round = max(stepped, default=0)
         planned = [plan.round for plan in self._plans if not plan.ended]
         reported = {
@@ -234,7 +234,7 @@ class StatusTracker:
         )
 
     def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:
-        """Yield what is unusual, the worst first."""
+        """Yield the unusual states of a node, the worst first."""
         beat, last = self._beats.get(name), self._plans[-1] if self._plans else None
         if beat is None:
             yield "never seen"
@@ -266,7 +266,7 @@ class StatusTracker:
             yield "joining"
 
     def _evidence(self, instance: str) -> Iterator[str]:
-        """Yield who says that this instance has sent two values for a round."""
+        """Yield the nodes that report evidence that this instance has sent two values for a round."""
         accusers = [beat.node for beat in self._beats.values() if instance in beat.accused]
         if accusers:
             suffix = f" and {len(accusers) - 1} more" if len(accusers) > 1 else ""
@@ -277,7 +277,9 @@ class StatusTracker:
             yield "simulated"
 
     def _refused(self, name: str) -> Iterator[str]:
-        """Yield how much the node has refused, and how many of its heartbeats were, if any."""
+        """Yield how many messages the node has refused, and how many of its heartbeats were
+        refused, if any.
+        """
         letters, beats = self._refusals.get(name, Refusals())
         if letters:
             yield f"{letters:,} dead letter{'' if letters == 1 else 's'}"

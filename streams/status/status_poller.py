@@ -22,7 +22,7 @@ from topology.plans import Chain, Plan, PlanRecord
 BEATS = 32
 """The number of a node's heartbeats read first: enough to know its newest process."""
 LETTERS = 5.0
-"""Seconds between two looks at the number of dead letters."""
+"""Seconds between two reads of the number of dead letters."""
 
 
 class TopicPoller:
@@ -65,7 +65,9 @@ class TopicPoller:
 
     @property
     def refused(self) -> dict[str, Refusals]:
-        """What was refused, by node: dead letters that may be counted, heartbeats since the first look."""
+        """The numbers of refusals by node: dead letters that may be counted, and heartbeats since the first
+        poll.
+        """
         topics = self._log.topics
         return {
             name: Refusals(self._letters.get(name, 0), self._unread[topics.progress(name)])
@@ -74,7 +76,7 @@ class TopicPoller:
 
     def _entries(self) -> list[Entry]:
         if self._offsets:
-            self._logs.end(self._log.topics.topology)  # a quick check that the broker answers
+            self._logs.end(self._log.topics.topology)  # a quick check whether the broker answers
         try:
             for topic in self._first.keys() - self._offsets.keys():
                 self._offsets[topic] = self._log.tail(topic, self._first[topic])
@@ -92,7 +94,7 @@ class TopicPoller:
         entries: list[Entry] = []
         for topic, record, message in news:
             self._offsets[topic] = record.offset + 1
-            # the sender's clock may be wrong, but a new entry was sent after the last question
+            # the sender's clock may be wrong, but a new entry was sent after the last request
             at = max(since, self._asked - max(0.0, time.time() - record.timestamp))
             if isinstance(message, PlanRecord):
                 entries += [(plan, at) for plan in self._valid(message)]
@@ -110,13 +112,13 @@ class TopicPoller:
             except (Denied, UnknownTopic):
                 del self._lettered[name]
             except Unreachable:
-                return  # what is read next says so
+                return  # the next read reports that
         self._counted = time.monotonic()
 
     def _valid(self, record: PlanRecord) -> tuple[Plan, ...]:
         """Return the record's plans if it is valid."""
         last = self._chain.last
-        if last is not None and record.plans[0].follows > last.round:  # the first one read was void
+        if last is not None and record.plans[0].follows > last.round:  # the first record read was void
             self._chain = Chain(whole=False)
         return record.plans if self._chain.take(record) else ()
 
