@@ -137,7 +137,23 @@ def say_summary(console: Console, summary: Summary) -> None:
             left_out = f" ({summary.left_out:,} malformed left out)" if summary.left_out else ""
             of = f"Held-out, {counted(score.records, 'record')}{left_out}, mean of the nodes' {subject}"
             say(console, f"{of}: {scored(score)}.", "bold")
+    if summary.score is not None and (line := worse_than_one_class(summary.score)):
+        say(console, line, "bold yellow")
     say_dropped(console, summary)
+
+
+def worse_than_one_class(score: Score) -> str:
+    """Return a line if the predicted class is right less often than the most frequent one; empty if not.
+
+    With few records noise moves the cut more than it moves the ranking.
+    """
+    if score.accuracy is None or score.majority is None or score.accuracy >= score.majority:
+        return ""
+    advice = "its classes are no help"
+    if score.auc is not None:
+        advice = "rank records by score, or choose another cut"
+    rates = f"{score.accuracy:.4f} of {score.majority:.4f}"
+    return f"At its cut the model is right less often than the most frequent class alone, {rates}: {advice}."
 
 
 def say_dropped(console: Console, summary: Summary) -> None:

@@ -96,6 +96,7 @@ class NodeAccount:
             kind == "laplace"
             and privacy.get("on", "gradient") == "gradient"
             and "dynamics" not in mesh["algorithm"]
+            and "dimension" in mesh  # the oracle does not read the file that `features` names
         ):
             dimension, algorithm = int(mesh["dimension"]), mesh["algorithm"]
             if algorithm["name"] == "class-sums":

@@ -110,6 +110,29 @@ def test_a_model_of_any_loss_scores_what_the_run_has_printed(call, mesh, tmp_pat
             assert list(rows[0]) == ["line", "prediction", *more]
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_an_intercept_outside_the_norm_goes_with_any_loss(call, mesh, tmp_path, name):
+    """Rows are scaled to norm 1, and then get a feature of 1/3: in learning, scores, models, predictions."""
+    loss, label, shared, _, _ = LOSSES[name]
+    classifying(tmp_path, mesh, loss, label, **shared | {"dimension": 9 if name == "softmax" else 3})
+    tree = yaml.safe_load(mesh.read_text())
+    for source in (*(own["source"] for own in tree["nodes"].values()), tree["held_out"]):
+        source["schema"] = source["schema"] | {"norm": 1, "intercept": "outside"}
+    mesh.write_text(yaml.safe_dump(tree))
+    ran = call("run", mesh, "--output", "out")
+    assert (ran.code, ran.err) == (0, "")
+    done = call("predict", "out/model.npz", "test.csv", "--vector", "newest")
+    assert done.err == f"50 labelled records: {held_out_scores(ran.out)[0][1]}.\n"
+    x = np.array(json.loads((tmp_path / "out" / "model.json").read_text())["newest"])
+    given = table((tmp_path / "test.csv").read_text())
+    plane = np.array([[float(row["x"]), float(row["y"])] for row in given])
+    plane /= np.maximum(np.sqrt((plane * plane).sum(1, keepdims=True)), 1.0)
+    rows = np.concatenate([plane, np.full((50, 1), 1 / 3)], axis=1)
+    expected = (rows @ x.reshape(3, 3).T).argmax(1) if name == "softmax" else rows @ x
+    found = [float(row["prediction"]) for row in table(done.out)]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_a_class_that_nobody_can_read_has_no_name(call, mesh, tmp_path):
     classifying(tmp_path, mesh, {"softmax": 3}, TREE, dimension=6)
     assert call("run", mesh, "--output", "out").code == 0

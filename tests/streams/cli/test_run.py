@@ -135,6 +135,22 @@ def test_held_out_records_are_scored(call, mesh, tmp_path):
     assert 0.5 <= found["majority"] < 1
 
 
+def test_a_cut_that_is_worse_than_the_most_frequent_class_is_said(call, mesh, tmp_path):
+    """Labels of the held-out rows are turned round: the model is wrong wherever it was right."""
+    classifying(mesh, tmp_path)
+    assert "At its cut the model is right less often" not in call("run", mesh).out
+    lines = (tmp_path / "test.csv").read_text().splitlines()
+    turned = [f"{line[:-1]}{1 - int(line[-1])}" for line in lines[1:]]
+    (tmp_path / "test.csv").write_text("\n".join([lines[0], *turned]) + "\n")
+    done = call("run", mesh, "--output", "out")
+    score = json.loads((tmp_path / "out" / "summary.json").read_text())["score"]
+    assert score["accuracy"] < 0.5 <= score["majority"]
+    assert (
+        "At its cut the model is right less often than the most frequent class alone, "
+        f"{score['accuracy']:.4f} of {score['majority']:.4f}: rank records by score" in done.out
+    )
+
+
 def test_malformed_records_are_counted_to_the_common_round(call, mesh, tmp_path):
     classifying(mesh, tmp_path)
     lines = (tmp_path / "a.csv").read_text().splitlines()

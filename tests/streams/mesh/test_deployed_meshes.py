@@ -44,7 +44,7 @@ def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, 
     np.testing.assert_allclose(schedule.weights(1, members).dense().sum(0), 1, atol=1e-9)
     for node in mesh.nodes:
         assert Mesh(mesh).node(node).guarantee.protects
-        assert Mesh(mesh).node(node).learner.algorithm.dimension == mesh.dimension
+        assert Mesh(mesh).node(node).learner.algorithm.dimension == mesh.release_dimension
         source = open_source(file, node, mesh.seed)
         records = list(islice(source.records, 20))
         assert all(source.decoder.decode(record.value) is not None for record in records)
