@@ -175,7 +175,10 @@ def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
 
 
 def _data(one: tuple[Data, ...], other: tuple[Data, ...]) -> tuple[Data, ...]:
-    """Return all data of both lines; data whose `state` alone differs have changed, and get no state."""
+    """Return all data of both lines.
+
+    Data that differ only in their `state` have changed, and get an empty state.
+    """
     states: dict[Data, set[str]] = {}
     for data in (*one, *other):
         states.setdefault(data._replace(state=""), set()).add(data.state)

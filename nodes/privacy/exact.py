@@ -82,7 +82,7 @@ def one_word(words: Words) -> int:
 
 
 def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
-    """Return two integers that enclose e^-x 2^bits, x >= 0: one at most, and one at least this number.
+    """Return two integers, one at most and one at least e^-x 2^bits, x >= 0.
 
     e^-x = (e^-r)^(2^k), r = x/2^k at most 1/2. e^-r is a series, every term rounded outwards.
     """

@@ -277,7 +277,7 @@ def _drawn(
 
 
 def _by_key(drawn: Sequence[_Drawn]) -> dict[str, list[LabelFact]]:
-    """Return what there is to be read of each key, in order."""
+    """Return the facts of each key, in the order in which they are read."""
     facts: dict[str, list[LabelFact]] = {}
     for entry, fact in drawn:
         if fact is not None and entry.key is not None:

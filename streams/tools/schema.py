@@ -40,9 +40,9 @@ from streams.records.times import moments
 
 @dataclass(frozen=True, slots=True)
 class SchemaSample:
-    """The first records of a source: `rows` by column, `columns` in their order, how numbers stand there.
+    """The first records of a source: `rows` by column, `columns` in their order, and the notation of numbers.
 
-    `place`: where they are from, in words. `source`: the settings that read them, but for the schema.
+    `place`: where they are from, in words. `source`: the settings that read them, without the schema.
     """
 
     place: str
@@ -52,7 +52,7 @@ class SchemaSample:
     source: Mapping[str, Any]
     repeated: tuple[str, ...] = ()
     header: str = ""
-    """What was decided of the first row of CSV; nothing for other formats."""
+    """The finding about the first row of CSV; empty for other formats."""
 
 
 # Reads the first records.
@@ -103,7 +103,7 @@ def sample_of_topic(
     except UnknownTopic:
         raise UnknownTopic(f"{broker.servers}: there is no topic {topic}") from None
     values = [value for message in messages if isinstance(value := message.value(), bytes)]
-    # what is secret, or a file of this machine, is the owner's to add
+    # secrets, and files of this machine, must be added by the owner
     place = {"servers": broker.servers} | ({} if broker.username is None else {"username": broker.username})
     source: dict[str, Any] = {"kind": "topic", "topic": topic, "broker": place}
     split: AvroFields | CsvFields | None = None
@@ -124,7 +124,8 @@ def sample_of_topic(
 def _of_registry(values: Sequence[bytes], registry: RegistrySettings) -> AvroFields:
     """Return what splits these messages, by the schemas that they name. Raises UsageError, BusError.
 
-    Twice, as it reads the logical types of those fields that it is asked for: of all that most messages have.
+    It is made twice, as it reads logical types only of the requested fields, which are those of most
+    messages.
     """
     try:
         split = AvroFields(())
@@ -139,7 +140,7 @@ def _of_registry(values: Sequence[bytes], registry: RegistrySettings) -> AvroFie
 
 
 def _none(values: Sequence[bytes], split: AvroFields | CsvFields | None) -> str:
-    """Return what no message of a topic is, in words; of Avro and CSV why they are not."""
+    """Return that no message is a record, in words; of Avro and CSV also why."""
     if split is not None:
         counts = FaultCounts()
         for value in values:
@@ -190,7 +191,7 @@ def _of_csv(path: str, records: int) -> SchemaSample:
 
 
 def _is_record(row: Sequence[str], lines: Sequence[bytes], dialect: DialectSettings) -> bool:
-    """Return whether most cells of a file's first row look like those below them."""
+    """Return whether most cells of a file's first row are like the cells below them."""
     places = tuple(map(str, range(len(row))))
     fields = CsvFields(places, dialect)
     rows = [values for line in lines if (values := fields(line)) is not None]
@@ -200,9 +201,9 @@ def _is_record(row: Sequence[str], lines: Sequence[bytes], dialect: DialectSetti
 
 
 def _is_alike(cell: str, below: Sequence[str], notation: Notation) -> bool:
-    """Return whether a cell looks like those below: a number of their size, or a text like theirs.
+    """Return whether a cell is like those below: a number of their size, or a text like theirs.
 
-    A year over amounts is none of their size: it is further from them than they are from one another.
+    A year above amounts is not of their size: it is farther from them than they are from one another.
     """
     present = [text for text in below if not is_missing_label(text)]
     numbers = [number for text in present if (number := notation.number(text)) is not None]
@@ -236,13 +237,13 @@ def _some(path: str, fields: Iterable[Mapping[str, object] | None]) -> list[Mapp
 
 
 def _named(rows: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
-    """Return the columns that most records have, as the first of these order them."""
+    """Return the columns that most records have, in the order of the first of these records."""
     counts = Counter(name for row in rows for name in row)
     return tuple(name for name, count in counts.items() if 2 * count >= len(rows))
 
 
 def _flat(fields: Mapping[str, object], before: str = "", depth: int = 0) -> dict[str, object]:
-    """Return a message's fields, those within fields by their paths."""
+    """Return a message's fields. Fields within fields are named by their paths."""
     flat: dict[str, object] = {}
     for name, value in fields.items():
         if isinstance(value, Mapping) and value and depth < _DEEPEST:
@@ -256,7 +257,7 @@ _DEEPEST = 8
 
 
 def _sparse(path: str, records: int) -> str:
-    """Return what to write for a file of libsvm lines, which need no schema."""
+    """Return the text for a file of libsvm lines, which need no schema."""
     largest, least, labels = 0, 1, Counter[str]()
     for _, line in islice(numbered_lines(path), records):
         label, *pairs = line.partition(b"#")[0].decode("ascii", "replace").split() or [""]
@@ -273,10 +274,10 @@ def _sparse(path: str, records: int) -> str:
     )
 
 
-# Tells what a column holds: what most of its values are.
+# Finds the type of a column: that of most of its values.
 
 _SHARE = 0.01
-"""The share of missing values from which on a column says what they count as."""
+"""The share of missing values from which on a column gets the key `missing`."""
 _USUAL = ("NA", "N/A", "#N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None")
 _GAPS = ("?", "-", "--", ".", "\\N")
 _CATEGORIES, _HASHED = 50, 16
@@ -296,10 +297,10 @@ _FORMATS = (
 
 
 class SampleColumn(NamedTuple):
-    """A column: its `kind`, its values that are there, and whether some are missing.
+    """A column: its `kind`, its existing values, and whether some are missing.
 
-    `time`: how its times are read, of a column of times. `gaps`: texts that stand for missing values, and
-    are none of the usual ones.
+    `time`: how its times are read, for a column of times. `gaps`: texts that stand for missing values, and
+    are not among the usual ones.
     """
 
     name: str
@@ -316,7 +317,7 @@ class SampleColumn(NamedTuple):
 
 
 def column_of(name: str, values: Sequence[object], notation: Notation) -> SampleColumn:
-    """Return what a column of a sample holds."""
+    """Return the description of a column of a sample."""
     spelt = [value for value in values if not is_missing_label(value)]
     gaps = frozenset(text for value in spelt if isinstance(value, str) and (text := value.strip()) in _GAPS)
     present = [value for value in spelt if not (isinstance(value, str) and value.strip() in _GAPS)]
@@ -346,14 +347,14 @@ def _kind(name: str, values: Sequence[object], notation: Notation) -> tuple[str,
 
 
 def _unit(name: str, numbers: Sequence[float]) -> str | None:
-    """Return what numbers count since 1970, if they are times by their column's name and by their size."""
+    """Return what numbers count since 1970, if by name and size they are times."""
     middle = numbers[len(numbers) // 2]
     unit = next((unit for unit, least in _EPOCHS.items() if least <= middle < 100 * least), None)
     return unit if _TIME_NAMES.search(name) else None
 
 
 def _time(values: Sequence[object], notation: Notation) -> Mapping[str, str] | None:
-    """Return how most values are read as times, by the keys of a timestamp; None if they are none."""
+    """Return how most values are read as times, by the keys of a timestamp; None if they are no times."""
     keys: list[dict[str, str]] = [{}, {"zone": "UTC"}]
     keys += [{"format": form, "zone": "UTC"} for form in _FORMATS]
     texts = [value for value in values if isinstance(value, str)]
@@ -372,7 +373,7 @@ def _readable(texts: Iterable[str], notation: Notation, keys: Mapping[str, str])
 
 @dataclass(slots=True)
 class _Lines:
-    """The lines of a schema, each with what is said of it."""
+    """The lines of a schema, each with its comment."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -381,11 +382,11 @@ class _Lines:
 
 
 def schema_text(sample: SchemaSample, *, public: bool, output: Path = Path("schema.yaml")) -> str:
-    """Return the schema of a sample, as YAML with comments; `output`: the file that it is to be.
+    """Return the schema of a sample, as YAML with comments. `output`: the file that it will be written to.
 
     The paths of its source are relative to that file's folder.
 
-    Bounds and lists are fitted if the records are `public`, and else left open. Raises UsageError if no
+    Bounds and lists are fitted if the records are `public`, and otherwise left open. Raises UsageError if no
     column can be a feature.
     """
     columns = [
@@ -418,7 +419,7 @@ def schema_text(sample: SchemaSample, *, public: bool, output: Path = Path("sche
 
 
 def _time_keys(column: SampleColumn) -> dict[str, str]:
-    """Return how a column's times are read; the zone is not told from records."""
+    """Return how a column's times are read. The zone is not derived from records."""
     return {**column.time} | ({"zone": PLACEHOLDER} if "zone" in column.time else {})
 
 
@@ -447,9 +448,9 @@ def _top(sample: SchemaSample, output: Path, *, public: bool) -> list[str]:
 def _add_feature(
     out: _Lines, column: SampleColumn, notation: Notation, *, public: bool, is_stamp: bool
 ) -> bool:
-    """Add the line of a column; return whether it is a feature.
+    """Add the line of a column. Return whether it is a feature.
 
-    `is_stamp`: `timestamp` says how its times are read.
+    `is_stamp`: `timestamp` gives how its times are read.
     """
     key, settings, comment = _key(column.name), dict[str, Any](), ""
     match column.kind:
@@ -478,7 +479,9 @@ def _add_feature(
 
 
 def _label_candidates(columns: Sequence[SampleColumn]) -> list[SampleColumn]:
-    """Return what may be the label, the likeliest first: by name, then of two values, from the last."""
+    """Return the candidates for the label, the likeliest first: by name, then columns of two values, from the
+    last.
+    """
     usable = [column for column in columns if column.kind in {"number", "words"}]
 
     def rank(column: SampleColumn) -> tuple[bool, bool]:
@@ -490,7 +493,7 @@ def _label_candidates(columns: Sequence[SampleColumn]) -> list[SampleColumn]:
 
 
 def _label(column: SampleColumn, others: str, *, public: bool) -> tuple[str, str]:
-    """Return the label's line, and what is said of it."""
+    """Return the label's line and its comment."""
     words, settings = column.words, {"column": column.name}
     listed: dict[str, Any] = {}
     if len(words) <= 2:
@@ -537,7 +540,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 
 
 def _scalar(text: str) -> str:
-    """Return text as YAML: as it is where that is no other value, or else in quotes."""
+    """Return text as YAML: unquoted if it cannot be read as another value, otherwise in quotes."""
     if _PLAIN.fullmatch(text) and as_yaml([text]) == f"- {text}\n":
         return text
     return json.dumps(text, ensure_ascii=not text.isprintable())

@@ -279,7 +279,7 @@ class ColumnSettings(Choice):
     categories: Words | None = None
     """One feature for each of these values: 1 for the record's own. An unknown value is all 0."""
     hashed: Count | None = None
-    """That many features: a hash of the value chooses which of them is 1."""
+    """The number of features. A hash of the value chooses which of them is 1."""
     hour: Zone = None
     """A time zone by its IANA name, such as UTC or Europe/Berlin: 24 features, of which that of the time's
     hour there is 1. Times are seconds since 1970, or ISO 8601 with a zone; of the column that `timestamp`

@@ -1,4 +1,4 @@
-"""Starts and stops the development broker, and tells whether it runs."""
+"""Starts and stops the development broker, and reports whether it runs."""
 
 import base64
 import fcntl
@@ -41,9 +41,9 @@ def _silent(_: str) -> None:
 class Broker:
     """A development broker.
 
-    `secure`: with users, certificates and ACLs, the user `admin` with the password in `password_file`, and
-    TLS at two more addresses; otherwise open to every process of this machine. `pid` is None while it does
-    not run or is being started.
+    `secure`: it has users, certificates and ACLs, the user `admin` with the password in `password_file`, and
+    TLS at two more addresses. Otherwise it is open to every process of this machine. `pid` is None while it
+    does not run or is being started.
     """
 
     folder: Path
@@ -172,7 +172,7 @@ def _pid_soon(place: Folder) -> int | None:
 
 
 def _end(place: Folder) -> bool:
-    """Ask the broker to end, kill it if it does not, and wait until it has."""
+    """Ask the broker to end, kill it if it does not, and wait for its end."""
     if not is_held(place.lock):
         return False
     for asking in (signal.SIGTERM, signal.SIGKILL):
@@ -193,11 +193,12 @@ def _end(place: Folder) -> bool:
 
 # Starts the broker's process: checks the ports, formats the folder once, and leaves Java running.
 #
-# The starter takes the broker's lock, the broker inherits it, and the broker's end frees it, whatever the
-# cause. So a broker runs if and only if its lock is held, and a reused process id cannot mislead.
+# The starter takes the broker's lock, and the broker inherits it. The broker's end frees the lock, whatever
+# the cause is. So a broker runs if and only if its lock is held, and a reused process id cannot mislead.
 
-# the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as
-# the starter may be interrupted at that moment; the log is there first, as who finds the process id reads it
+# The outer sh ends at once, so no process must wait for Java. The inner sh writes the process id itself, as
+# the starter may be interrupted at that moment. It creates the log first, as a reader of the process id reads
+# the log.
 _SHELL = """/bin/sh -c 'exec >>broker.log 2>&1; echo $$ >broker.pid; exec "$@"' sh "$@" &"""
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -220,7 +221,10 @@ def _prepare(folder: Folder, identity: BrokerIdentity, java: str, jars: Path) ->
 
 
 def _launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
-    """Start Java in its own session; it inherits `lock`. Its process id comes later; it is not ready yet."""
+    """Start Java in its own session. It inherits `lock`.
+
+    Its process id is written later, when it is not ready yet.
+    """
     subprocess.run(  # noqa: S603 # arguments of our own
         ["/bin/sh", "-c", _SHELL, "sh", *kafka_command(java, jars, "kafka.Kafka", folder.settings.name)],
         cwd=folder.path,
@@ -234,7 +238,7 @@ def _launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
 
 
 def _last_lines(log: Path) -> str:
-    """Return the last lines of a log that show an error, otherwise the last ones."""
+    """Return the last lines of a log that show an error, or else its last lines."""
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     wrong = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "rror:"))]
     return "\n".join((wrong or lines)[-5:])
@@ -264,7 +268,7 @@ def _format_once(folder: Folder, identity: BrokerIdentity, java: str, jars: Path
         write_secret(folder.password_file, secrets.token_urlsafe(24) + "\n")
     folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
     arguments = ["format", "--standalone", "--cluster-id", _random_id(), "--config", folder.settings.name]
-    users = folder.path / "users.arguments"  # in a file, as everyone can see a command line
+    users = folder.path / "users.arguments"  # the users are in a file, as everyone can see a command line
     if identity.secure:
         admin = f"[name={ADMIN},password={folder.password()}]"
         write_secret(users, "".join(f"--add-scram\n{kind}={admin}\n" for kind in _SCRAM))
@@ -299,7 +303,7 @@ _LOCK_PAUSE = 0.02
 def take(path: Path) -> int | None:
     """Return a descriptor that holds the lock, to pass on and then close; None if the lock is held."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    end = time.monotonic() + _LOCK_PATIENCE  # is_held also takes it for a moment
+    end = time.monotonic() + _LOCK_PATIENCE  # is_held takes the lock for a moment, too
     while not _locked(descriptor, fcntl.LOCK_EX):
         if time.monotonic() > end:
             os.close(descriptor)

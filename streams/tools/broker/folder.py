@@ -15,7 +15,7 @@ from streams.tools.broker.java import BrokerMisused, deployed
 
 ADMIN = "admin"
 CONTROLLER, SASL_TLS, TLS = 1_000, 2_000, 3_000
-"""How far above the port for clients the controller listens, and a secure broker with TLS."""
+"""The distances from the port for clients to the ports of the controller, and of TLS on a secure broker."""
 
 
 class BrokerIdentity(NamedTuple):
@@ -74,7 +74,7 @@ class Folder:
 
     @property
     def certificate(self) -> Path:
-        """The broker's own key and certificate; renewed by a start before it ends."""
+        """The broker's own key and certificate. A start renews them before they expire."""
         return self.path / "server.pem"
 
     @property
@@ -119,18 +119,18 @@ class Folder:
         """Return the process id written last: that of the running broker if the lock is held."""
         try:
             return int(self._pid.read_text("ascii"))
-        except (FileNotFoundError, ValueError):  # being started, or being written
+        except (FileNotFoundError, ValueError):  # the broker is being started, or the file is being written
             return None
 
     def forget_pid(self) -> None:
-        """Remove the previous start's process id: a broker is ready only once it has written its own."""
+        """Remove the previous start's process id. A broker is ready only after it has written its own."""
         self._pid.unlink(missing_ok=True)
 
     def said(self) -> bytes:
-        """Return what the log holds; nothing while there is none."""
+        """Return the content of the log; empty if there is no log."""
         try:
             return self.log.read_bytes()
-        except FileNotFoundError:  # a start put it away, and its broker has not begun a new one
+        except FileNotFoundError:  # a start has renamed it, and its broker has not begun a new one
             return b""
 
     def put_log_away(self) -> None:
@@ -155,7 +155,7 @@ class Folder:
             shutil.copyfile(deployed("log4j2.yaml"), logging_settings)
 
     def password(self) -> str:
-        """Return the password of `admin`."""
+        """Return the password of the user `admin`."""
         return self.password_file.read_text("ascii").strip()
 
 
@@ -163,7 +163,7 @@ def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with naming(path), os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)  # the file may be there, and readable for others
+        os.fchmod(descriptor, 0o600)  # an existing file may be readable for others
         file.write(text)
 
 
@@ -175,7 +175,7 @@ if TYPE_CHECKING:
 NAMES = ("localhost", "127.0.0.1")
 """The names of the development broker, which its certificate must have."""
 DAYS = 365.0
-"""Days that a certificate lasts."""
+"""The number of days for which a certificate is valid."""
 _CA = "ca"
 _RENEWED = timedelta(days=30)
 
@@ -188,7 +188,7 @@ class Pair(NamedTuple):
 
 
 def ensure_certificates(folder: Folder) -> None:
-    """Make the CA once, and the broker's certificate if there is none or it ends within a month."""
+    """Make the CA once, and the broker's certificate if there is none or it expires within a month."""
     if not folder.ca_key.exists():
         import trustme  # noqa: PLC0415 # for secure brokers alone
 
@@ -205,8 +205,8 @@ def ensure_certificates(folder: Folder) -> None:
 def certify(folder: Path, user: str, output: Path) -> tuple[Pair, Path]:
     """Write a certificate for a user of the secure broker in `folder`, its key, and the CA's certificate.
 
-    Returns the paths of the pair and of the CA's. Raises BrokerMisused if no secure broker was started
-    there, or the user's name is none, OSError.
+    Returns the paths of the pair and of the CA's certificate. Raises BrokerMisused if no secure broker was
+    started there, or if the user's name is not allowed, OSError.
     """
     place = Folder(folder.absolute())
     if not place.ca_key.exists():
@@ -237,9 +237,10 @@ def issued(
     days: float = DAYS,
     begins: datetime | None = None,
 ) -> tuple[str, str]:
-    """Return a certificate, with those above it, and its key, which Kafka reads in this form (PKCS#8) alone.
+    """Return a certificate, followed by those above it, and its key in PKCS#8, the only form that Kafka
+    reads.
 
-    `names`: those of a host, or a user's address. `days` from now it ends.
+    `names`: those of a host, or a user's address. The certificate expires `days` from now.
     """
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 # as above
         Encoding,

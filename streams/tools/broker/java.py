@@ -44,8 +44,9 @@ Say = Callable[[str], None]
 def find_jars(say: Say) -> Path:
     """Return the folder of the jars, filled on the user's first call on this machine.
 
-    Any number of processes may call at once: one fetches, the others wait. `say` is called before long work.
-    Raises Missing without Maven, BrokerMisused for a VERSION that is none, BrokerError if Maven fails.
+    Any number of processes may call at once: one fetches the jars, and the others wait. `say` is called
+    before long work. Raises Missing without Maven, BrokerMisused for a VERSION that is no version,
+    BrokerError if Maven fails.
     """
     pom, version = deployed("pom.xml"), _version()
     kind = sha256(pom.read_bytes()).hexdigest()[:16] + (f"-{version}" if version else "")
@@ -70,7 +71,7 @@ def _version() -> str | None:
 
 
 def _fetch(pom: Path, version: str | None, folder: Path, say: Say) -> None:
-    """Fill a temporary folder with Maven, and rename it once it is complete."""
+    """Fill a temporary folder with Maven, and rename it when it is complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise Missing("mvn is missing: install maven (it fetches Kafka's jars, once)")

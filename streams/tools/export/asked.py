@@ -22,9 +22,10 @@ def _nothing(raw: Any, whose: Any) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """What one kind of export writes, by whom it is for; some write nothing for a collaboration's operator.
+    """What one format of export writes for each audience. Some formats write nothing for a collaboration's
+    operator.
 
-    `warnings` returns what is hardly meant, a line each.
+    `warnings` returns a line for each setting that is probably not intended.
     """
 
     party: Callable[[RawMesh, Party], Files]
@@ -43,9 +44,9 @@ def files_for(
     mesh_operator: bool,
     code: Iterable[str] = (),
 ) -> tuple[Files, Iterable[str]]:
-    """Return the files for the party `name`, or for the operator, and what to warn of; `code` may run there.
+    """Return the files for the party `name`, or for the operator, and the warnings. `code` may run there.
 
-    `look` sees the mesh file as soon as it is read. Raises UsageError, MeshFileError.
+    `look` is called with the mesh file as soon as it is read. Raises UsageError, MeshFileError.
     """
     if (name is None) != mesh_operator:
         mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
@@ -57,7 +58,7 @@ def files_for(
 
 
 def nodes_files(raw: RawMesh, kind: ExportFormat, name: str | None) -> tuple[Files, Iterable[str]]:
-    """Return the files for a party of a mesh, or for its operator, and what to warn of."""
+    """Return the files for a party of a mesh, or for its operator, and the warnings."""
     if name is None:
         return kind.operator(raw), kind.warnings(raw, None)
     node_party = party(raw.file.mesh, name)
@@ -67,7 +68,7 @@ def nodes_files(raw: RawMesh, kind: ExportFormat, name: str | None) -> tuple[Fil
 def collaboration_files(
     raw: RawCollaboration, kind: ExportFormat, name: str | None
 ) -> tuple[Files, Iterable[str]]:
-    """Return the files for a party of a collaboration, or for its operator, and what to warn of."""
+    """Return the files for a party of a collaboration, or for its operator, and the warnings."""
     if name is not None:
         member = participant(raw.file.mesh, name)
         return kind.participant(raw, member), kind.warnings(raw, member)
@@ -99,7 +100,7 @@ def check_image(image: str) -> str | None:
 
 _FOLDER, _FILE = 0o755, 0o644
 INDEX = "exported.txt"
-"""Names every file of an export, so that a later one replaces nothing else."""
+"""The file with the names of all files of an export, so that a later export replaces nothing else."""
 
 
 def write_folder(folder: Path, written: Mapping[str, str]) -> int:
@@ -139,7 +140,7 @@ def _lines(paths: Iterable[str]) -> str:
 
 
 def _check(folder: Path) -> None:
-    """Refuse a folder that holds what no export wrote."""
+    """Refuse a folder that contains a file which no export wrote."""
     if not folder.exists():
         return
     if not folder.is_dir():

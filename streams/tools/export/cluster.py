@@ -1,7 +1,7 @@
-"""The cluster that an export for Kubernetes is for, and what it has beside the processes.
+"""The cluster of an export for Kubernetes, and the objects besides its processes.
 
-The names and labels that all objects share, network policies, Strimzi's topics and users, and what Prometheus
-and Grafana read.
+These are the names and labels that all objects share, network policies, Strimzi's topics and users, and the
+files of Prometheus and Grafana.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ COMPONENT, INSTANCE = "app.kubernetes.io/component", "app.kubernetes.io/instance
 NODE = "mirrormesh.dev/node"
 AUDIENCE = "mirrormesh.dev/audience"
 ALL, OWNER = "all", "owner"
-"""Audiences: who may see what is shared, and who the owner's alone."""
+"""The audiences: everyone, who may see what is shared, and the owner."""
 CHECKSUM = "mirrormesh.dev/mesh-sha256"
 SHARED_PORT, OWNER_PORT = 9100, 9101
 LONGEST = 63
@@ -44,9 +44,9 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What no mesh file says. `cidrs`: where brokers are; none: anywhere. `monitoring`: a namespace.
+    """The facts that no mesh file has. `cidrs`: where brokers are; none: anywhere. `monitoring`: a namespace.
 
-    `own_certificates`: users bring their certificates; else Strimzi makes them.
+    `own_certificates`: users bring their certificates; otherwise Strimzi makes them.
     """
 
     image: str
@@ -72,7 +72,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlace:
-    """The namespace of a party, or of the operator, in which its objects are; `mesh`: as a label."""
+    """The namespace for the objects of a party, or of the operator. `mesh`: the mesh's name as a label."""
 
     namespace: str
     mesh: str
@@ -95,7 +95,7 @@ def made(
     labels: Mapping[str, str] | None = None,
     namespace: str | None = None,
 ) -> Object:
-    """Return an object: `kind` is `apiVersion:kind`, `body` what it has beside its metadata."""
+    """Return an object: `kind` is `apiVersion:kind`, `body` its content besides the metadata."""
     version, _, word = kind.partition(":")
     metadata: Object = {"name": name}
     if namespace is not None:
@@ -104,10 +104,11 @@ def made(
     return {"apiVersion": version, "kind": word, "metadata": metadata, **body}
 
 
-# Kubernetes names of what a mesh file names.
+# Kubernetes names of the names in a mesh file.
 #
-# A name becomes lower case, with `-` for all but letters and digits, and none of them at its ends; a long
-# one is cut, and ends with part of a hash of the whole. Names that become one are refused.
+# A name becomes lower case, with `-` in place of all characters except letters and digits, and without `-` at
+# its ends. A long name is cut, and ends with part of a hash of the whole. Names that become equal are
+# refused.
 
 LONGEST_SET = 52
 """A StatefulSet's pods and revisions have labels that add eleven characters."""
@@ -117,7 +118,7 @@ _HASHED = 8
 
 
 def label(*parts: str, longest: int = LONGEST) -> str:
-    """Return the name that `parts` make together; empty if they have no letter and no digit."""
+    """Return the name that `parts` give together; empty if they have no letter and no digit."""
     full_name = "-".join(filter(None, (_OTHER.sub("-", part.lower()).strip("-") for part in parts)))
     if len(full_name) <= longest:
         return full_name
@@ -126,12 +127,14 @@ def label(*parts: str, longest: int = LONGEST) -> str:
 
 
 def node_set(node: str) -> str:
-    """Return the name of a node's StatefulSet, and of all else that is the node's alone."""
+    """Return the name of a node's StatefulSet, and of the other objects of this node alone."""
     return label("node", node, longest=LONGEST_SET)
 
 
 def participant_set(whose: Participant) -> str:
-    """Return the name of the StatefulSet of a collaboration's party, and of all else that is its alone."""
+    """Return the name of a party's StatefulSet in a collaboration, and of the other objects of this party
+    alone.
+    """
     return label(whose.kind, whose.name, longest=LONGEST_SET)
 
 
@@ -141,7 +144,7 @@ def namespace(mesh: str, party: str | None) -> str:
 
 
 def check(file: MeshFile) -> None:
-    """Refuse a mesh file with two names that make one Kubernetes name. Raises MeshFileError."""
+    """Refuse a mesh file with two names that give the same Kubernetes name. Raises MeshFileError."""
     mesh, parties = file.mesh, file.mesh.all_parties
     lines = _twice(
         file, [("the mesh's operator", namespace(mesh.name, None)), *_namespaces(mesh.name, parties)]
@@ -153,7 +156,7 @@ def check(file: MeshFile) -> None:
 
 
 def check_collaboration(file: CollaborationFile) -> None:
-    """Refuse a collaboration with two names that make one Kubernetes name. Raises MeshFileError."""
+    """Refuse a collaboration with two names that give the same Kubernetes name. Raises MeshFileError."""
     mesh = file.mesh
     party_namespaces = [
         (f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)
@@ -178,7 +181,7 @@ def _twice(file: MeshFile | CollaborationFile, named: list[tuple[str, str]]) -> 
     return lines
 
 
-# Who may reach a pod, and whom it may reach.
+# Which pods may connect to a pod, and to which addresses it may connect.
 
 _DEFAULT = "9092"
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -269,7 +272,7 @@ def _ports(places: Iterable[tuple[tuple[str, str], str, str]], file: str, path: 
 
 
 def local_servers(brokers: Mapping[str, Any]) -> list[str]:
-    """Return the servers that a pod would look for in itself."""
+    """Return the servers that a pod would look for on itself."""
     return [server for _, server in _servers(brokers) if is_loopback((server.rpartition(":")[0], 0))]
 
 
@@ -296,7 +299,7 @@ def kafka_topics(file: AnyFile, cluster: Cluster) -> list[Object]:
 def kafka_users(file: AnyFile, cluster: Cluster) -> list[Object]:
     """Return a KafkaUser for each user of the mesh broker; none if the broker has no users.
 
-    Raises MeshFileError for what Strimzi has no word for.
+    Raises MeshFileError for settings that Strimzi does not support.
     """
     broker = file.mesh_broker
     if not has_users(broker):
@@ -309,7 +312,7 @@ def kafka_users(file: AnyFile, cluster: Cluster) -> list[Object]:
 
 
 def has_users(broker: BrokerSettings) -> bool:
-    """Return whether the broker knows who is there: by a password, or by a certificate."""
+    """Return whether the broker knows its users, by a password or by a certificate."""
     return broker.users or broker.certificate is not None
 
 
@@ -352,12 +355,12 @@ def _made(kind: str, name: str, spec: Object, cluster: Cluster) -> Object:
 
 
 def _name(user: str) -> str:
-    """Return the KafkaUser's name: Kafka knows the one with a certificate as CN=<name>."""
+    """Return the KafkaUser's name. Kafka knows a user with a certificate as CN=<name>."""
     return user.removeprefix("CN=") if is_subject(user) else user
 
 
 def _refused(file: AnyFile, broker: BrokerSettings) -> Iterable[str]:
-    """Return what Strimzi cannot do, one line each."""
+    """Return the settings that Strimzi does not support, one line each."""
     lines = []
     if broker.users and broker.mechanism != "scram-sha-512":
         allowed = f"{broker.mechanism}: must be scram-sha-512, or certificates: Strimzi makes no other users"
@@ -377,11 +380,11 @@ def _refused(file: AnyFile, broker: BrokerSettings) -> Iterable[str]:
     return lines
 
 
-# What monitoring reads: whom it asks, the rules by audience, and the dashboards.
+# The objects for monitoring: the targets, the rules by audience, and the dashboards.
 #
-# Everyone may see what is shared; the private metrics, and the rules and the dashboard that live from them,
-# are for the owner's Prometheus and Grafana alone. A dashboard holds no metrics: where these are not to be
-# had, a panel stays empty.
+# Everyone may see what is shared. The private metrics, and the rules and the dashboard that use them, are for
+# the owner's Prometheus and Grafana alone. A dashboard contains no metrics: where they are not available, a
+# panel is empty.
 
 SHARED_BOARDS = ("overview", "mesh", "privacy")
 OWNER_BOARDS = ("learning",)
@@ -401,7 +404,7 @@ def rules(place: ClusterPlace, *, owned: bool) -> list[Object]:
 
 
 def dashboards(place: ClusterPlace, *, owned: bool) -> list[Object]:
-    """Return the dashboards as ConfigMaps with the label that Grafana's sidecar looks for."""
+    """Return the dashboards as ConfigMaps with the label by which Grafana's sidecar finds them."""
     folder = packed("grafana/dashboards", "grafana/dashboards")
     return [_board(place, folder, name) for name in (*SHARED_BOARDS, *(OWNER_BOARDS if owned else ()))]
 

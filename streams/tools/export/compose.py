@@ -35,7 +35,7 @@ SHARED, OWNER = 9100, 9101
 STATE = "/var/lib/mirrormesh"
 SET = "/srv/mirrormesh"
 SETS = "${MIRRORMESH_SETS:-../sets}"
-"""The folder of the owners' sets of records, a folder each. No export holds one."""
+"""The folder of the owners' sets of records, with a folder for each owner. No export contains a set."""
 PROMETHEUS = "prom/prometheus:v2.53.5@sha256:7a34573f0b9c952286b33d537f233cd5b708e12263733aa646e50c33f598f16c"
 GRAFANA = "grafana/grafana:11.6.0@sha256:62d2b9d20a19714ebfe48d1bb405086081bc602aa053e28cf6d73c7537640dfb"
 SCRAPE = "5s"
@@ -144,7 +144,7 @@ def _process(image: str, service: str, file: ProcessFile, command: list[str], *,
     definition: Service = {
         "image": image,
         "command": command,
-        # another mesh file makes another container: what runs never reads a file that has changed
+        # another mesh file makes another container, so that a running process never reads a changed file
         "labels": {"mirrormesh.mesh-sha256": file.checksum},
         **_LEAST,
         "restart": "unless-stopped" if endless else "on-failure",  # a run that is over ends with 0
@@ -158,7 +158,7 @@ def _process(image: str, service: str, file: ProcessFile, command: list[str], *,
 
 
 def _python_check(port: int) -> dict[str, Any]:
-    """Return a check that the process's loop works, as it says itself on `port`."""
+    """Return a check that the process's loop works, by the process's own answer on `port`."""
     code = f"from urllib.request import urlopen; urlopen('http://127.0.0.1:{port}/livez', timeout=4)"
     return _check("python", "-c", code)
 
@@ -168,19 +168,21 @@ def _check(*words: str) -> dict[str, Any]:
     return {"test": ["CMD", *words], **times}
 
 
-# The secrets of a compose project: each a file, also where the mesh file names a variable.
+# The secrets of a compose project. Each is a file, also if the mesh file names a variable.
 
 INSIDE = "/run/secrets"
-"""Where compose puts a process's secrets."""
+"""The folder in which compose mounts a process's secrets."""
 OUTSIDE = "${MIRRORMESH_SECRETS:-../secrets}"
-"""The folder of all secrets. An export takes the place of its folder, so they are not in there."""
+"""The folder of all secrets. They are not in the export's folder, as an export replaces its folder."""
 
 
 R = TypeVar("R", RawMesh, RawCollaboration)
 
 
 def as_files(raw: R) -> R:
-    """Return the mesh file with a `password_file` for each `password` that is a variable, and so on."""
+    """Return the mesh file with a `password_file` for each `password` that is a variable, and likewise for
+    others.
+    """
     tree = dict(raw.tree)
     if tree.get("brokers") is not None:
         tree["brokers"] = _moved(tree["brokers"])
@@ -206,12 +208,12 @@ def _moved(brokers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared(service: str, file: ProcessFile) -> dict[str, dict[str, str]]:
-    """Return the project's secrets of one service: where the file of each is."""
+    """Return the project's secrets of one service, with the path of each file."""
     return {f"{service}-{name}": {"file": f"{OUTSIDE}/{service}/{name}"} for name in file.files}
 
 
 def used(service: str, file: ProcessFile) -> list[dict[str, str]]:
-    """Return a service's own list of its secrets, each under the name that its mesh file knows."""
+    """Return a service's own list of its secrets, each with the name that its mesh file uses."""
     return [{"source": f"{service}-{name}", "target": f"{INSIDE}/{name}"} for name in file.files]
 
 
@@ -293,7 +295,7 @@ def _project(
         key: secret for service, file in files.items() for key, secret in declared(service, file).items()
     }
     tree: dict[str, Any] = {
-        "name": f"mirrormesh_{name}",  # no other name has a _, so no two projects are one
+        "name": f"mirrormesh_{name}",  # no other name has an underscore, so no two projects have one name
         "services": {**found, "prometheus": prometheus(list(found)), "grafana": grafana()},
         **({"secrets": secrets} if secrets else {}),
         "volumes": {volume: {} for volume in [*volumes, "prometheus", "grafana"]},
@@ -306,7 +308,9 @@ def _project(
 
 
 def _about(files: Mapping[str, ProcessFile], sets: Iterable[str]) -> str:
-    """Return the comment at the top: which secrets, and which sets of records, must be where."""
+    """Return the comment at the top: the secrets and the sets of records that must exist, and
+    their places.
+    """
     paths = [f"{OUTSIDE}/{service}/{name}" for service, file in files.items() for name in file.files]
     paths += sets
     lines = [
@@ -319,7 +323,7 @@ def _about(files: Mapping[str, ProcessFile], sets: Iterable[str]) -> str:
 
 
 def _watching(targets: list[str], *, owned: bool) -> Iterator[tuple[str, str]]:
-    """Yield what Prometheus and Grafana read; `owned`: with what is for the owner of nodes alone."""
+    """Yield the files of Prometheus and Grafana. `owned`: with those for the owner of nodes alone."""
     rules = ["rules.yaml", *([_OWNER_RULES] if owned else [])]
     settings = {
         "global": {

@@ -1,4 +1,4 @@
-"""Kubernetes manifests by their content, a Namespace first, and a kustomization of all."""
+"""Kubernetes manifests, a Namespace first, and a kustomization of all of them."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,14 +54,17 @@ _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def party(raw: RawMesh, whose: Party, cluster: Cluster) -> dict[str, str]:
-    """Return a party's files by name. Raises MeshFileError for what no cluster takes."""
+    """Return a party's files by name. Raises MeshFileError for settings that a cluster cannot have."""
     check(raw.file)
     place = _place(raw, whose.name)
     return _files(place, {**of_party(raw, whose, place, cluster), **_watched(place, owned=True)})
 
 
 def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
-    """Return the files of the mesh's operator by name. Raises MeshFileError for what no cluster takes."""
+    """Return the files of the mesh's operator by name.
+
+    Raises MeshFileError for settings that a cluster cannot have.
+    """
     check(raw.file)
     place = _place(raw, None)
     files = {**of_scheduler(raw, place, cluster), **_watched(place, owned=False)}
@@ -96,7 +99,7 @@ def warnings(raw: RawMesh | RawCollaboration, whose: Party | Participant | None)
 
 
 def _sides(raw: RawMesh | RawCollaboration, whose: Party | Participant | None) -> Iterator[Mapping[str, Any]]:
-    """Yield the brokers of each process of a party, or of the operator's."""
+    """Yield the brokers of each process of a party, or of the operator's processes."""
     if whose is not None and whose.nodes:
         yield from map(raw.brokers, whose.nodes)
     else:
@@ -116,7 +119,7 @@ def _watched(place: ClusterPlace, *, owned: bool) -> dict[str, list[Object]]:
 
 
 def _files(place: ClusterPlace | None, objects: Mapping[str, list[Object]]) -> dict[str, str]:
-    """Return the files; with the namespace of `place`, if there is one."""
+    """Return the files, with the namespace of `place` if there is one."""
     all_of = dict(objects)
     if place is not None:
         labels = {**place.labels("namespace"), **_RESTRICTED}
@@ -134,7 +137,7 @@ def _files(place: ClusterPlace | None, objects: Mapping[str, list[Object]]) -> d
 
 # The workloads of an export: pods, and the sets of nodes, schedulers and parties that run them.
 #
-# A pod has one container, its rights, its files, and the probes that say whether it is alive.
+# A pod has one container, its rights, its files, and the probes that report whether it is alive.
 
 USER = 10001
 """The user of the image (deploy/Containerfile)."""
@@ -238,23 +241,24 @@ def _volumes(file: ProcessFile, secret: str, config: str) -> list[Object]:
     return [*volumes, {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}]
 
 
-# A process with a journal: a StatefulSet of one replica, whose volume is kept, and what guards it.
+# A process with a journal: a StatefulSet of one replica, whose volume is kept, and its guards.
 
 SETS = "/srv/mirrormesh"
-"""Where an owner's pod has its set of records."""
+"""The folder in which an owner's pod has its set of records."""
 _SCORE_GRACE = 30
 _GRACE = 60
-"""Seconds to end in order: a neighbour may still need the last release."""
+"""Seconds for an orderly end, as a neighbour may still need the last release."""
 _KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulProcess:
-    """A process: `kind` is its command, `arguments` follow the mesh file, all its objects have the `name`.
+    """A process. `kind` is its command, and `arguments` follow the mesh file. All its objects have the
+    `name`.
 
-    `memory` (MiB) and `storage` (GiB) are its requests; `ports`: the ports of its brokers; `private`: it has
-    a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`;
-    `code`: the user's code that it may run.
+    `memory` (MiB) and `storage` (GiB) are its requests. `ports`: the ports of its brokers. `private`: it has
+    a port for its owner alone. `records`: it reads its set from the volume of the claim `<name>-set`. `code`:
+    the user's code that it may run.
     """
 
     kind: str
@@ -269,7 +273,7 @@ class StatefulProcess:
     code: tuple[str, ...] = ()
 
     def objects(self, place: ClusterPlace, cluster: Cluster) -> list[Object]:
-        """Return its objects. Raises UsageError if its mesh file is too long."""
+        """Return the objects of the process. Raises UsageError if its mesh file is too long."""
         selector = {NODE: self.name.removeprefix(f"{self.kind}-")}
         labels = place.labels(self.kind, **selector)
         service = {
@@ -329,7 +333,7 @@ def account(place: ClusterPlace) -> Object:
 
 
 def disruption(place: ClusterPlace, component: str) -> Object:
-    """Return the PodDisruptionBudget of a kind of process: one at a time."""
+    """Return the PodDisruptionBudget of a kind of process. It allows one disruption at a time."""
     spec = {
         "maxUnavailable": 1,
         "selector": {"matchLabels": place.labels(component)},
@@ -343,7 +347,8 @@ def disruption(place: ClusterPlace, component: str) -> Object:
 _NODE = "node"
 _MIB, _GIB = 2**20, 2**30
 _MEMORY = 192
-"""MiB for a node without its neighbours' releases; 130 were measured (docs/measurements/2026-11-23.md)."""
+"""The memory in MiB for a node without its neighbours' releases. 130 MiB were measured
+(docs/measurements/2026-11-23.md)."""
 
 
 def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
@@ -371,7 +376,8 @@ def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) 
     return {"party.yaml": [account(place), disruption(place, _NODE)], **node_files, **score_files}
 
 
-# What scores with a node's decisions: a Deployment, to be scaled up to the partitions of its input.
+# The processes that score with a node's decisions: a Deployment, which can be scaled up to the partitions of
+# its input.
 
 _SCORE = "score"
 _SCORED_NODE = "mirrormesh.dev/scores-of"
@@ -379,11 +385,14 @@ _SCORE_RESOURCES = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"
 
 
 def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
-    """Return the objects of what scores with a node's decisions. Raises MeshFileError, as `node_objects`."""
+    """Return the objects of the processes that score with a node's decisions.
+
+    Raises as `node_objects` does.
+    """
     file, name = score_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), _score_name(node)
     labels = place.labels(_SCORE, **{_SCORED_NODE: label(node)})
     data = {"data": raw.brokers(node)["data"]}
-    # the registry of its messages is that of its source
+    # its messages have the registry of its source
     source = {"registry": (raw.owns[node].get("source") or {}).get("registry")}
     ports = [
         *broker_ports(data, str(raw.file.path), raw.brokers_path(node)),
@@ -421,7 +430,7 @@ def _storage(mesh: Mesh) -> int:
     return 1 + 64 * mesh.settings.horizon * mesh.settings.dimension // _GIB
 
 
-# The schedulers of a mesh: a Deployment of two, of which the first plan of a round counts.
+# The schedulers of a mesh: a Deployment of two. The first plan of a round counts.
 
 SCHEDULER = "scheduler"
 REPLICAS = 2
@@ -468,7 +477,8 @@ def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> 
 # A party of a collaboration: its learner, or an owner, as a StatefulSet of one replica.
 
 _LEARNER, _OWNER = 192, 512
-"""MiB that each has for itself; an owner keeps a set of up to 32 MiB, and reads a larger one in chunks."""
+"""The memory in MiB of each, without vectors. An owner keeps a set of up to 32 MiB, and reads a larger one in
+chunks."""
 
 
 def of_participant(
@@ -511,10 +521,10 @@ def _learner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
 
 
 def _party_memory(own: int, settings: CollaborationSettings, vectors: int) -> int:
-    """Return the MiB to request for that many vectors of d numbers in memory."""
+    """Return the MiB to request for this many vectors of d numbers in memory."""
     return own + math.ceil(8 * settings.dimension * vectors / _MIB)
 
 
 def _party_storage(settings: CollaborationSettings, vectors: int) -> int:
-    """Return the GiB of a volume for a journal that keeps that many vectors of d numbers, all of a run."""
+    """Return the GiB of a volume for a journal that keeps this many vectors of d numbers, all of a run."""
     return 1 + 16 * settings.dimension * vectors // _GIB

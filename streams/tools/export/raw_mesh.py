@@ -1,4 +1,4 @@
-"""A mesh file as written, the parties that an export is for, and the mesh file of each of their processes.
+"""A mesh file as written, the parties of an export, and the mesh file of each of their processes.
 
 These files have `${NAME}` in place of secrets, which an export never sees.
 """
@@ -26,7 +26,7 @@ from streams.records.schema_files import file_decoder, header_columns
 # A secret in an exported mesh file is a variable, `${NAME}`, or a file in the process's folder of secrets.
 
 TEXTS = ("password", "key_password")
-"""The settings of a broker that are secret themselves."""
+"""The settings of a broker that are secrets themselves."""
 FILES = ("password_file", "ca", "certificate", "key", "key_password_file", "signing_key")
 """The settings of a broker that name a file."""
 SIDES = ("mesh", "data")
@@ -55,9 +55,9 @@ def variables(brokers: Any) -> tuple[str, ...]:
 
 
 def files(brokers: Any) -> dict[str, str]:
-    """Return the files that the settings name, by the names that an export gives: their paths as written.
+    """Return the files that the settings name: their paths as written, by their names in an export.
 
-    A path of a password may be the password itself, by mistake: its setting stands for it.
+    The path of a password may be the password itself, by mistake. So the setting's name stands in its place.
     """
     return {
         file_name(side, key): f"brokers.{side}.{key}" if key.endswith("_file") else str(settings[key])
@@ -73,7 +73,7 @@ def file_name(side: str, key: str) -> str:
 
 
 def moved(brokers: Tree, folder: str) -> dict[str, Any]:
-    """Return the settings with their files in `folder`, under the names that an export gives."""
+    """Return the settings with their files in `folder`, under their names in an export."""
     with_paths = dict(brokers)
     for side, settings in _sides(brokers):
         paths = {key: f"{folder}/{file_name(side, key)}" for key in FILES if settings.get(key) is not None}
@@ -113,9 +113,9 @@ F = TypeVar("F", bound=AnyFile)
 
 @dataclass(frozen=True)
 class Raw(Generic[F]):
-    """A file without mistakes. `tree`: as written; `file`: as loaded, with the brokers' variables kept.
+    """A file without mistakes. `tree`: as written. `file`: as loaded, with the brokers' variables kept.
 
-    `owns` holds the own parts that are here, as written, with the schemas of their sources.
+    `owns` has the own parts that are here, as written, with the schemas of their sources.
     """
 
     file: F
@@ -184,7 +184,7 @@ def _read(path: Path) -> tuple[Any, UnresolvedTexts]:
 
 
 def _with_features(path: Path, tree: Any) -> Any:
-    """Return the file as written, with the features that all share, which may stand in a file."""
+    """Return the file as written, with the features that all share, which may be in a file of their own."""
     mesh = tree.get("mesh") if isinstance(tree, Mapping) else None
     if not isinstance(mesh, Mapping) or not isinstance(mesh.get("features"), str):
         return tree
@@ -199,7 +199,7 @@ def _owns(path: Path, tree: Any, file: AnyFile) -> dict[str, Mapping[str, Any]]:
 
 
 def _brokers(path: Path, tree: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
-    """Yield all brokers as written, each with the file that has them, and the keys that lead there."""
+    """Yield all brokers as written, each with the file that names them and the keys that lead there."""
     if not isinstance(tree, Mapping):
         return
     yield tree.get("brokers"), str(path), ("brokers",)
@@ -219,7 +219,7 @@ def _brokers_of(path: Path, part: str, owns: Mapping[Any, Any]) -> Iterator[tupl
 
 
 def _own(path: Path, own: Any) -> Mapping[str, Any]:
-    """Return an own part with its source's schema, each of which may stand in a file."""
+    """Return an own part with its source's schema. Each of them may be in a file of its own."""
     if isinstance(own, str):
         path = path.parent / own
         own = read_yaml(path)
@@ -230,7 +230,7 @@ def _own(path: Path, own: Any) -> Mapping[str, Any]:
     return own or {}
 
 
-# Whose processes an export is for.
+# The parties of an export.
 
 
 class Participant(NamedTuple):
@@ -246,7 +246,7 @@ class Participant(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those of its processes that have an own part in the mesh file."""
+        """The processes of this party that have an own part in the mesh file."""
         return (self.name,) if self.owner else ()
 
 
@@ -254,13 +254,13 @@ LEARNER, OWNER = "learner", "owner"
 
 
 def party(mesh: MeshSettings, name: str) -> Party:
-    """Return a party of the mesh. Raises UsageError if there is none of that name."""
+    """Return a party of the mesh. Raises UsageError if there is no party of that name."""
     parties = {party.name: party for party in mesh.all_parties}
     return parties[_known(parties, name)]
 
 
 def participant(settings: CollaborationSettings, name: str) -> Participant:
-    """Return a party of a collaboration. Raises UsageError if there is none of that name."""
+    """Return a party of a collaboration. Raises UsageError if there is no party of that name."""
     member = _known((settings.learner, *settings.owners), name)
     return Participant(LEARNER if member == settings.learner else OWNER, member)
 
@@ -271,7 +271,7 @@ def _known(names: Collection[str], name: str) -> str:
     return name
 
 
-# The mesh file of one process: the shared part, and of the rest what that process alone needs.
+# The mesh file of one process: the shared part, and of the rest only what that process needs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +386,7 @@ def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, set
 
 
 def set_file(raw: RawCollaboration, owner: str) -> str | None:
-    """Return the name of the file of an owner's set; None: it is a topic. Raises MeshFileError."""
+    """Return the name of the file of an owner's set; None if the set is a topic. Raises MeshFileError."""
     path = ("owners", owner, "source")
     source = raw.file.own(owner).source
     if source is None:
@@ -405,7 +405,7 @@ def learner_file(raw: RawCollaboration, folder: str) -> ProcessFile:
 
 
 def _columns(raw: RawMesh | RawCollaboration, name: str) -> Mapping[str, Any]:
-    """Return the columns that a header names; refuse what the process itself would refuse when it starts."""
+    """Return the columns that a header names. Refuses what the process itself would refuse when it starts."""
     source, path = raw.file.own(name).source, (raw.file.part, name, "source")
     if not isinstance(source, FileSettings):
         return {}

@@ -22,16 +22,16 @@ from streams.tools.export.raw_mesh import (
     set_file,
 )
 
-# The files of services of systemd, and the commands that put them in their places.
+# The files of services of systemd, and the commands that install them.
 
 HERE = "127.0.0.1"
 LONGEST_USER = 31
 """The longest name of a user on Linux."""
 UNITS = "etc/systemd/system"
 SETS = "/srv/mirrormesh"
-"""Where the sets of owners are, a folder each. Nobody but root may enter it."""
+"""The folder of the owners' sets, with a folder for each owner. Only root may enter it."""
 SET = "/run/mirrormesh/set"
-"""Where a service sees the set of its owner."""
+"""The folder in which a service sees the set of its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Service:
 
     @property
     def paths(self) -> tuple[str, str, str]:
-        """Where its mesh file, its unit and its drop-in go, from the root on."""
+        """The paths of its mesh file, its unit and its drop-in, from the root on."""
         return (
             f"etc/mirrormesh/{self.name}.yaml",
             f"{UNITS}/{self.unit}",
@@ -58,7 +58,7 @@ class Service:
         )
 
     def files(self) -> dict[str, str]:
-        """Return its files by their paths."""
+        """Return the process's files by their paths."""
         unit = packed("deploy_systemd", "deploy/systemd") / self.unit
         return dict(zip(self.paths, (self.file.text, unit.read_text("utf-8"), self.dropin), strict=True))
 
@@ -74,7 +74,10 @@ def user(name: str) -> str:
 
 
 def dropin(name: str, file: ProcessFile, port: int, more: list[str], code: Iterable[str] = ()) -> str:
-    """Return a service's differences from its unit; `more`: further lines; `code`: what it may run."""
+    """Return a service's differences from its unit. `more`: further lines.
+
+    `code`: the user's code that it may run.
+    """
     options = " ".join([f"--metrics {HERE}:{port}", *(f"--code={allowed}" for allowed in code)])
     lines = ["[Service]", f"Environment=OPTIONS='{options}'", *more]
     if file.variables:
@@ -132,7 +135,7 @@ CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
 
 
 def party(raw: RawMesh, whose: Party) -> dict[str, str]:
-    """Return the files of a party: for each of its nodes those of one service, or two with its scores."""
+    """Return the files of a party: for each node those of one service, or of two if it also scores."""
     services = [_node(raw, node, FIRST_PORT + 2 * k + 1) for k, node in enumerate(whose.nodes)]
     scores = [node for node in whose.nodes if raw.file.own(node).score is not None]
     services += [_score(raw, node, FIRST_SCORE_PORT + k) for k, node in enumerate(scores)]

@@ -49,7 +49,7 @@ from streams.tools.feed.lines import (
     opened,
 )
 
-# The pace of a feed: when each record is due.
+# The pace of a feed: the time at which each record is due.
 
 _BURST = 0.1
 
@@ -64,7 +64,7 @@ def most_ahead(mesh: MeshSettings, topic: float) -> float:
 
 
 class Pace:
-    """At full speed, at `rate` records a second, or `by_timestamps`.
+    """The pace of a feed: at full speed, at `rate` records a second, or `by_timestamps`.
 
     A delayed feed catches up on at most a tenth of a second of its rate, to avoid bursts. `replay`: past
     records keep their intervals; otherwise past records are due at once, as slots by time follow the clock.
@@ -112,17 +112,17 @@ class Pace:
 # The bus's sender is not used, as it sends a refused record again behind records that were sent later.
 
 WINDOW = 10_000
-"""Largest number of records under way. No letter is further behind its record's line."""
+"""The largest number of records in flight. A letter is at most this many lines behind its record's line."""
 Arrived = Callable[[KafkaError | None, Message], None]
 """Handles the delivery report of a record."""
 QUIET = 5.0
 """Seconds without an acknowledgement before the broker is probed."""
 _SILENT = logging.getLogger("mirrormesh.feed.client")
-_SILENT.disabled = True  # a feed says in its own line what is wrong
+_SILENT.disabled = True  # a feed reports in a line of its own what is wrong
 NO_TIME = -1
 """Kafka's timestamp for a record without a time, which is in no slot."""
 _STEP = 0.05
-_SERVED = 0.02  # reports and signals are looked at this often while lines are sent
+_SERVED = 0.02  # reports and signals are checked this often while lines are sent
 _FLUSH = 1.0  # twice, and with the three seconds of a probe, at most five
 _LONGEST = 8 * 2**20  # no limit by the client: letters are longer than records
 
@@ -131,9 +131,9 @@ def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any
     """Return the settings of a feed's producer, which is idempotent and never gives up a batch."""
     return connection.producer_settings(broker, _LONGEST, linger=5) | {
         "enable.gapless.guarantee": True,  # nothing is sent after a record that the broker refuses
-        "max.in.flight.requests.per.connection": 1,  # nor is anything on its way then
+        "max.in.flight.requests.per.connection": 1,  # and nothing else is in flight then
         "batch.size": min(65_536, topic.largest),
-        # A broker that is slow to tell of a topic is waited for; `preflight` says if it has gone
+        # A broker that is slow to report a topic is waited for; `preflight` reports a topic that is gone.
         "topic.metadata.propagation.max.ms": 3_600_000,
         "log_level": 0,
     }
@@ -155,9 +155,9 @@ class Writer:
         self._waiting = Interruptible(stop)
         self.sent = self.acknowledged = 0
         self.counts = FaultCounts()
-        self._bad = deque[tuple[int, Fault]]()  # (line, fault) of those on their way
-        self._line = topic.line  # the last one acknowledged
-        self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
+        self._bad = deque[tuple[int, Fault]]()  # (line, fault) of those in flight
+        self._line = topic.line  # the last line acknowledged
+        self._letters = deque[tuple[int, int]]()  # (line, bytes) of those in flight
         self._posted = self._delivered = 0  # bytes of letters
         self._failure: FeedFailed | None = None
         self._closed = False
@@ -213,7 +213,7 @@ class Writer:
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
-        """Handle delivery reports and raise the failure, if any; wait for a broker that has long been silent.
+        """Handle delivery reports and raise the failure, if any. Wait for a broker that has long been silent.
 
         Raises ProcessStopped.
         """
@@ -226,10 +226,10 @@ class Writer:
             self._wait_for_broker()
 
     def close(self) -> None:
-        """Disconnect, after a short wait for records under way; unacknowledged records are dropped."""
+        """Disconnect, after a short wait for records in flight. Unacknowledged records are dropped."""
         self._flush()
         self._drop_waiting()
-        self._flush()  # what a broker may have stored is counted
+        self._flush()  # records that a broker may have stored are counted
         self._closed = True
         self._producer.purge()
         self._producer.close()
@@ -244,7 +244,7 @@ class Writer:
     def _wait_for_broker(self) -> None:
         reached(self._broker, self._stop)
         topic, user = self._topic, feeder_user(self._node)
-        retry_until_reachable(  # it may go away again meanwhile
+        retry_until_reachable(  # the broker may go away again meanwhile
             self._stop, lambda: preflight(self._broker, topic.access, {}, (topic.name,), user)
         )
         self._heard = time.monotonic()
@@ -258,7 +258,7 @@ class Writer:
                 self._interrupted()
                 self.tend()
             except KafkaException as error:
-                self._serve(0.0)  # after a refusal that says why, and the error here does not
+                self._serve(0.0)  # the refusal before it gives the reason, which this error does not
                 raise self._failure or self._failed(topic, error.args[0]) from None
 
     def _until(self, done: Callable[[], bool]) -> None:
@@ -278,7 +278,7 @@ class Writer:
         self._served = time.monotonic()
         try:
             self._producer.poll(seconds)
-        except KafkaException as error:  # a fatal one
+        except KafkaException as error:  # a fatal error
             self._fail(self._failed(self._topic.name, error.args[0]))
 
     def _note(self, error: KafkaError) -> None:
@@ -294,7 +294,8 @@ class Writer:
         if error is not None:
             self._refused(self._topic.name, error)
             return
-        # One partition, and nothing behind a refused record: reports come in the order of the lines.
+        # There is one partition, and nothing is sent behind a refused record. So reports come in the order of
+        # the lines.
         self._line += 1
         offset = message.offset()
         if offset != self._line - 1 and offset is not None and offset >= 0:  # else it was stored before
@@ -332,13 +333,13 @@ class Writer:
 
 def _milliseconds(line: Line) -> int:
     """Return Kafka's timestamp, rounded down so that the record stays in its slot."""
-    # 0 would be now, for the client: a record of 1970's first millisecond is a millisecond late
+    # for the client 0 means now, so a record of 1970's first millisecond gets 1
     return NO_TIME if line.timestamp is None else max(1, round(line.timestamp * 1e6) // 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """A feed's result: the topic held `before` lines, and holds `records` more; `counts` has their faults."""
+    """A feed's result. The topic had `before` lines, and has `records` more. `counts` has their faults."""
 
     topic: str
     before: int
@@ -374,7 +375,7 @@ def feed(file: MeshFile, node: str, wanted: FeedOptions, stop: Stop) -> Fed:
 
 
 def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, pace: Pace, stop: Stop) -> Fed:
-    """Write the lines of a source that the topic lacks, at that pace. Raises as `feed` does."""
+    """Write the lines of a source that the topic lacks, at this pace. Raises as `feed` does."""
     lines, waiting = Lines(source, topic.largest), Interruptible(stop)
     with waiting:
         letters = _skip(lines, topic)
@@ -404,16 +405,19 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
 
 
 def takeable(line: Line, latest: float) -> Line:
-    """Return the line, without its time if the topic does not accept that time: then it is in no slot."""
+    """Return the line, without its time if the topic does not accept that time.
+
+    The line is in no slot then.
+    """
     if line.timestamp is None or line.timestamp <= latest:
         return line
     return line._replace(timestamp=None)
 
 
 def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
-    """Skip the lines that the topic holds; return their dead letters that were lost when a feed was killed.
+    """Skip the lines that the topic has. Return their dead letters that were lost when a feed was killed.
 
-    Raises FeedFailed unless the topic holds the first of these lines.
+    Raises FeedFailed unless the topic has the first of these lines.
     """
     if not topic.line:
         return []
@@ -446,8 +450,8 @@ def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator
 
 # Feeds an owner's set of records to its topic.
 #
-# No record of a set may be missing, and no line of a topic can be mended. So the whole file is checked before
-# its first line is sent, and there are no dead letters.
+# No record of a set may be missing, and no line of a topic can be corrected. So the whole file is checked
+# before its first line is sent, and there are no dead letters.
 
 
 def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float | None, stop: Stop) -> Fed:

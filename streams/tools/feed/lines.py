@@ -1,4 +1,4 @@
-"""The lines of a feed: opens their source, numbers them, and finds the lines that a topic holds already."""
+"""The lines of a feed: opens their source, numbers them, and finds the lines that the topic has already."""
 
 import base64
 import hashlib
@@ -38,14 +38,14 @@ from streams.records.record import CHUNK, RawRecord, message_headers, moved
 from streams.records.sources import Source, check_source, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
-"""Kinds of files without lines, and the kinds that hold the same records in lines."""
+"""The kinds of files without lines, and the kinds that have the same records in lines."""
 TimeOf = Callable[[bytes], float | None]
 """Reads a record's time, in seconds since 1970; None if missing or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """The options of a feed, beside the mesh file.
+    """The options of a feed besides the mesh file.
 
     `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
     first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times. `shift`: the
@@ -61,10 +61,10 @@ class FeedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A source and how to feed it.
+    """A source, and how to feed it.
 
     `timed`: Kafka's timestamps are the records' own times, read by `time_of` if the source does not give
-    them. `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are
+    them. `most`: the number of lines that the topic is to have in the end; None: all. `live`: the records are
     not in order of time, so a record must not wait for its time and delay others. `piped`: from standard
     input. `shift`: the seconds that have been added to each time. `ahead`: how many records may be read
     before the first of them is sent; 1 if the source may wait for its writer.
@@ -107,7 +107,7 @@ def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
     check_source(file, node)
     source = open_source(file, node, file.mesh.seed)
     timed = by_time(file.mesh)
-    # With slots by time the source itself gives the times: a generator's records do not hold them.
+    # With slots by time the source itself gives the times, as a generator's records do not contain them.
     decoder = source.decoder
     time_of = None
     if not timed and isinstance(decoder, SchemaDecoder):
@@ -140,7 +140,10 @@ def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None
 
 
 def _shift(file: MeshFile, source: object) -> float:
-    """Return the seconds by which `open_source` moves times: those of files, as others follow the start."""
+    """Return the seconds by which `open_source` moves times.
+
+    It moves those of files; others follow the start.
+    """
     return file.mesh.shift if isinstance(source, FileSettings) else 0.0
 
 
@@ -149,7 +152,7 @@ def _later(shift: float, time_of: TimeOf, value: bytes) -> float | None:
 
 
 def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:
-    """Return a function that tells whether a record lies before the end of the last round."""
+    """Return a function that returns whether a record is before the end of the last round."""
     slots, rounds = mesh.slots(), mesh.settings.rounds
     if rounds is None or not isinstance(slots, TimeSlots):
         return lambda _: True
@@ -190,7 +193,7 @@ def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
         options = "--timestamps" if by_time(mesh) else "--records or --rate"
         text = f"none, and a generator has no end: must be a number, or give {options}"
         raise file.refuse(("mesh", "rounds"), text)
-    size = 1 if by_time(mesh) else mesh.slots.size  # one a period
+    size = 1 if by_time(mesh) else mesh.slots.size  # one record a period
     return None if mesh.rounds is None else mesh.rounds * size
 
 
@@ -226,7 +229,7 @@ class Lines(Iterator[Line]):
         self._next = deque[Line]()
         self._broken: MeshFileError | None = None
         self._read = 0
-        shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never holds two of them
+        shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never has lines of two shifts
         self._hash = hashlib.blake2b(shift, digest_size=8)
 
     def skip(self, count: int) -> bytes | None:
@@ -245,7 +248,7 @@ class Lines(Iterator[Line]):
         return self._next.popleft()
 
     def batch(self) -> list[Line]:
-        """Return the next lines, as many as are read together; none at the end."""
+        """Return the next lines that are read together; none at the end."""
         if not self._next:
             try:
                 return self._read_ahead()
@@ -256,7 +259,7 @@ class Lines(Iterator[Line]):
         return lines
 
     def _read_ahead(self) -> list[Line]:
-        """Read the next lines. Raises StopIteration, or what the source raised after those before it."""
+        """Read the next lines. Raises StopIteration, or the source's error after the lines before it."""
         records = list[RawRecord]()
         try:
             if self._broken is not None:
@@ -301,7 +304,8 @@ class Lines(Iterator[Line]):
 
 
 BYTES = 8 * 2**20
-"""Largest total of dead letters on their way, in bytes (or one letter): less than their topic keeps."""
+"""The largest total of dead letters in flight, in bytes (or one letter). It is less than their topic
+keeps."""
 
 
 def encode_letter(line: Line) -> bytes:
@@ -316,7 +320,7 @@ def digest(letter: bytes) -> bytes:
 
 
 def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
-    """Return the letters of bad lines whose digests are not `there`: the last `BYTES` of them, in order.
+    """Return the letters of bad lines whose digests are not in `there`: the last `BYTES` of them, in order.
 
     A killed feed can lose only these letters. Earlier missing letters were deleted by their log's retention.
     """
@@ -331,11 +335,12 @@ def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
     return list(letters)
 
 
-# Checks a data topic before a feed, and finds the lines that it holds.
+# Checks a data topic before a feed, and finds the lines that it has.
 #
-# A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So a feed detects missing
-# or repeated lines, and other writers' records, at once. It also detects records of open and aborted
-# transactions, as they have offsets; for this the feed alone reads a data topic uncommitted.
+# A feed writes line n to offset n - 1 of partition 0, and no other process writes there. So a feed detects
+# missing or repeated lines, and other writers' records, at once. It also detects records of open and aborted
+# transactions, as they have offsets. For this the feed reads the data topic uncommitted, unlike all other
+# readers.
 
 LINE, MARK = "line", "mark"
 """The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
@@ -348,7 +353,7 @@ class FeedFailed(BusError):
 
 @dataclass(frozen=True, slots=True)
 class FeedTopic:
-    """A data topic that can be fed: it holds `line` lines; the last has the `mark`.
+    """A data topic that can be fed. It has `line` lines, and the last has the `mark`.
 
     `largest`: the longest value that the topic accepts, in bytes. With `timed` records keep their own times,
     which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters.
@@ -369,7 +374,7 @@ class FeedTopic:
 def feed_topic(
     broker: BrokerSettings, topics: DataTopics, access: Access, *, by_time: bool, timed: bool
 ) -> FeedTopic:
-    """Check the data topic of a node or an owner, which a feed has that `access` to.
+    """Check the data topic of a node or an owner. `access`: the rights that the feed needs on it.
 
     Raises BusError if it cannot be fed: see `PreflightFailed`.
     """
@@ -438,7 +443,7 @@ def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, by
         consumer.close()
     error = None if message is None else message.error()
     at_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
-    # before the log's end it is of a broker that was asked too early: it is asked again
+    # an offset before the log's end is of a broker that was asked too early, so it is asked again
     if at_end and message is not None and (message.offset() or 0) > offset:
         return None
     if message is None or error is not None:

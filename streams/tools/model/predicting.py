@@ -39,7 +39,7 @@ from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.record import CHUNK
 from streams.records.schema_files import Refuser, records_to_predict
 
-# Decides on a class of two by a threshold, and counts what that finds.
+# Predicts one of two classes by a threshold, and computes precision and recall.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ def probabilities(loss: Loss, scores: FloatArray) -> FloatArray | None:
 def prediction_columns(
     loss: Loss, predictions: FloatArray, classes: Sequence[str] = (), threshold: float | None = None
 ) -> dict[str, list[object]]:
-    """Return what is said of each prediction (n,), by its key: in a file, and in a topic of scores.
+    """Return the columns of predictions (n,), by key, for a file and for a topic of scores.
 
     `classes`: the names of the classes whose numbers are predicted. `threshold`: the least probability, or
-    score, of a positive; None: no class is said.
+    score, of a positive; None: no class is given.
     """
     if classes:
         places = predictions.astype(int).tolist()
@@ -97,7 +97,7 @@ def prediction_columns(
 
 
 def decided(threshold: float, values: FloatArray, known: BoolArray, labels: FloatArray) -> Deciding:
-    """Predict positive for the records (n,) whose value is at or above the threshold, and score that.
+    """Predict positive for the records (n,) whose value is at or above the threshold. Return the outcome.
 
     `labels`: of the records that are `known` to have one.
     """
@@ -113,7 +113,7 @@ def decided(threshold: float, values: FloatArray, known: BoolArray, labels: Floa
     )
 
 
-# A model file that is to be used: its loss, and how it says that records are read.
+# A model file in use: its loss, and its settings for reading records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +189,10 @@ def check_fits(
         raise refuser.refuse(problem.path, problem.allowed)
 
 
-# Counts the records that predictions and their score leave out, with the reasons. For the records' owner.
+# Counts the records that predictions and their score leave out, with the reasons, for the records' owner.
 
 _LOOKED_AT = 100
-"""The number of records without a label that are looked at twice: a file without labels has many."""
+"""The number of records without a label that are examined again. A file without labels has many."""
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ class LeftOutRecords:
     labels: FaultCounts = field(default_factory=FaultCounts)
 
     def add(self, lines: Sequence[bytes], parts: Parts, decoder: SchemaDecoder) -> None:
-        """Count records, by what the decoder made of them."""
+        """Add records to the counts, by the results of the decoder."""
         self.records.records += parts.labels.size
         for place in np.flatnonzero(~parts.readable).tolist():
             self.records.add(decoder.fault(lines[place]))
@@ -222,13 +222,13 @@ class LeftOutRecords:
 
 @dataclass(frozen=True, slots=True)
 class PredictionWriter:
-    """(line, prediction) of each record, None for an unreadable one; `score` if labels are known.
+    """(line, prediction) of each record, None for an unreadable one. `score` is given if labels are known.
 
-    `classes`: the names of the classes whose numbers are predicted. `left_out`: why some have no prediction,
-    or no label. In the records' order: `ids`, what each holds in the column asked for; and of those that can
-    be read `probabilities` of a positive label, for the logistic loss, what a threshold has `decided`, and
-    `columns`, all that is said of each. Of messages of a topic `places`: partition and offset. None if there
-    is no such thing.
+    `classes`: the names of the classes whose numbers are predicted. `left_out`: why some records have no
+    prediction, or no label. `ids`: each record's value in the requested column. Of the readable records:
+    `probabilities` of a positive label, for the logistic loss; `decided`, the outcome of a threshold;
+    `columns`, all columns of their predictions. `places`: partition and offset of messages of a topic. A
+    value that does not apply is None.
     """
 
     records: list[tuple[int, float | None]]
@@ -243,7 +243,9 @@ class PredictionWriter:
 
 
 class ShownColumns(NamedTuple):
-    """The output for a record beside its prediction: a column of it, and the class by a `threshold`."""
+    """The output for a record besides its prediction: its value in a column, and the class by a
+    `threshold`.
+    """
 
     id_column: str | None = None
     threshold: float | None = None
@@ -331,7 +333,8 @@ def predictions(
 class RecordsRead(NamedTuple):
     """What was read of records: the number of each, the decoder's blocks, and those that are left out.
 
-    `ids`: what each holds in the column asked for. `places`: the partition and offset of each, in a topic.
+    `ids`: each record's value in the requested column. `places`: the partition and offset of each, in a
+    topic.
     """
 
     numbers: list[int]
@@ -349,7 +352,7 @@ def written(
     classes: tuple[str, ...],
     threshold: float | None,
 ) -> PredictionWriter:
-    """Return what is predicted of records of which at least one can be read; `predict_rows` predicts rows."""
+    """Return the predictions of records, at least one of which is readable. `predict_rows` predicts rows."""
     numbers, blocks, left_out, ids, places = reading
     readable, features, labels = joined(blocks)
     predictions_made = predict_rows(features)
@@ -379,7 +382,7 @@ def written(
 
 
 def _check_column(decoder: SchemaDecoder, column: str, where: str | None) -> None:
-    """Raise UsageError if the records lack the column; of JSON lines each may have it or not."""
+    """Raise UsageError if the records lack the column. Of JSON lines each may have it or not."""
     if decoder.columns is not None and decoder.columns.count(column) != 1:
         columns = json.dumps(decoder.columns)[1:-1]
         raise UsageError(f"--id {column}: must be a column of {where}, once: {columns}")

@@ -1,4 +1,7 @@
-"""Makes a model of what a node or a mesh has learnt, and writes it: each file whole, or not at all."""
+"""Makes a model of what a node or a mesh has learnt, and writes it.
+
+Each file is written whole, or not at all.
+"""
 
 import json
 from collections import defaultdict
@@ -62,10 +65,10 @@ def model_of(
     averaged: str,
     node: str | None = None,
 ) -> Model:
-    """Return the model of vectors (d,), made from `nodes` nodes at `round`; `rounds` are in the average.
+    """Return the model of vectors (d,), made from `nodes` nodes at `round`. `rounds` are in the average.
 
-    `promised`: what is promised of all nodes whose releases are in it. `node`: the node whose own part tells
-    how to read records (None: held_out, or the first part that is here).
+    `promised`: the promises of all nodes whose releases are in it. `node`: the node whose own part gives the
+    settings for reading records (None: held_out, or the first part that is here).
     """
     mesh = file.mesh
     return Model(
@@ -113,7 +116,7 @@ def write_model(prefix: str | Path, model: Model) -> tuple[Path, Path]:
 
 
 def promised_of_all(file: MeshFile, state: Path | None) -> dict[str, Promise]:
-    """Return what is promised of every node, by the folder and the data brokers that the file names.
+    """Return the promise of every node, by the folder and the data brokers that the file names.
 
     Raises JournalError, BusError.
     """
@@ -140,7 +143,7 @@ def _source(file: MeshFile, node: str | None) -> dict[str, Any] | None:
 
 
 def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
-    """Return how records are read, by the first of these sources that has a schema."""
+    """Return the settings for reading records of the first of these sources that has a schema."""
     for settings in candidates:
         if isinstance(settings, FileSettings | TopicSettings):
             is_avro = isinstance(settings, TopicSettings) and settings.format == "avro"
@@ -153,7 +156,10 @@ def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
 
 
 def journal_model(file: MeshFile, state: Path, node: str) -> Model:
-    """Return the node's model. Raises JournalError: no journal, another's, or no round stepped yet."""
+    """Return the node's model.
+
+    Raises JournalError if there is no journal, or another's, or no round is stepped.
+    """
     path = StateFolder(state).journal(node)
     with JournalReader(path) as journal:
         life, records = journal.life, journal.records(1)
@@ -230,7 +236,8 @@ def _model(file: CollaborationFile, record: QueryRecord, promised: Mapping[str, 
 def learner_model(file: CollaborationFile, state: Path) -> Model:
     """Return the model in the learner's journal.
 
-    Raises JournalError: none, another's, or nothing learnt. Raises BusError for a damaged topic of spends.
+    Raises JournalError if there is no journal, or another's, or nothing is learnt; BusError for a damaged
+    topic of spends.
     """
     path = StateFolder(state).journal(file.mesh.learner)
     with LearnerJournal.read(path) as journal:
@@ -340,7 +347,7 @@ def run_model(file: AnyFile, result: Outcome | Summary | CollaborationOutcome, /
 
 
 def nodes_model(file: MeshFile, result: object) -> Model:
-    """Return the model of a mesh of nodes. Raises UsageError for what no run of it gives."""
+    """Return the model of a mesh of nodes. Raises UsageError for an argument that is no result of its run."""
     if isinstance(result, Outcome):
         result = result.summary
     if not isinstance(result, Summary):
@@ -349,7 +356,7 @@ def nodes_model(file: MeshFile, result: object) -> Model:
 
 
 def collaboration_model(file: CollaborationFile, result: object) -> Model:
-    """Return the model of a collaboration. Raises UsageError for what no run of it gives."""
+    """Return the model of a collaboration. Raises UsageError for an argument that is no result of its run."""
     if not isinstance(result, CollaborationOutcome):
         raise _not_of_run(file, result)
     return outcome_model(file, result)
@@ -363,7 +370,7 @@ def _not_of_run(file: AnyFile, result: object) -> UsageError:
 
 
 class _Sum(NamedTuple):
-    """Releases added up, in the order of the nodes."""
+    """The sum of releases, added in the order of the nodes."""
 
     members: int
     total: FloatArray
@@ -422,7 +429,7 @@ def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
 def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]) -> dict[int, FloatArray]:
     """Return a node's releases by round, from the instance that the plan names.
 
-    A round with two different values is left out: nobody knows which one counts.
+    A round with two different values is left out, as it is unknown which one counts.
     """
     released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()

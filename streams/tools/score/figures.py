@@ -19,7 +19,7 @@ from streams.tools.score.scorer import ModelVersion
 EVERY: Final = 1.0
 """Seconds between two counts of the waiting messages."""
 STILL: Final = 60.0
-"""Seconds for which the loop may stand still: a transaction has ended by then, or is void."""
+"""Seconds for which the loop may make no progress. A transaction has ended by then, or is void."""
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class ScoreCounts:
 
 
 class ScoreFigures:
-    """Shows what a process has scored. Its loop beats; `missing` and `stalled` are for probes.
+    """Shows what a process has scored. Its loop gives signs of life; `missing` and `stalled` are for probes.
 
-    `counts`: what is written for good. A scrape, in its own thread, only reads.
+    `counts`: the counts of committed scores. A scrape, in its own thread, only reads.
     """
 
     def __init__(self, registry: PrivateRegistry, counts: ScoreCounts) -> None:
@@ -62,11 +62,11 @@ class ScoreFigures:
         registry.gauge(PrivateMetric.SCORE_MODEL, lambda: self._version and self._version.decided)
 
     def missing(self) -> str | None:
-        """Return what the process waits for; None: it scores."""
+        """Return what the process waits for; None if it scores."""
         return "waiting for a decision" if self._version is None else None
 
     def stalled(self) -> str | None:
-        """Return what stands still, if anything does."""
+        """Return the part that makes no progress, if any."""
         return self._liveness.stalled()
 
     def beat(self) -> None:
@@ -74,14 +74,16 @@ class ScoreFigures:
         self._pulse.beat()
 
     def turn(self, consumer: Consumer, version: ModelVersion | None) -> None:
-        """Note a turn of the loop: which model scores, and once a second how much waits."""
+        """Record a turn of the loop: the model that scores, and once a second the number of
+        waiting messages.
+        """
         self._version = version
         now = time.monotonic()
         if now - self._looked >= EVERY:
             self._looked, self._lag = now, _waiting(consumer)
 
     def scored(self, batch: Sequence[Any]) -> None:
-        """Count the age of each message of a batch, now that the scores are written."""
+        """Record the age of each message of a batch, after its scores are written."""
         now, times = 1e3 * time.time(), [message.timestamp() for message in batch]
         ages = [now - moment for kind, moment in times if kind != TIMESTAMP_NOT_AVAILABLE]
         self._latency.observe_all(np.maximum(ages, 0.0) / 1e3)

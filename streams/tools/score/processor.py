@@ -57,7 +57,7 @@ PRODUCERS: Final = 3
 """Producers whose transactions take turns. A broker takes the next transaction of one only when it has marked
 the end of its last one on every partition, and the client asks again after 20 ms."""
 WAIT: Final = 0.2
-"""Seconds that a look for messages takes: signals are looked at as often."""
+"""Seconds for which a read waits for messages. Signals are checked as often."""
 DEAD: Final = 10_000
 """Milliseconds after which a silent process is dead: its partitions go to others, its transaction is void."""
 _LARGEST = 8 * 2**20
@@ -68,7 +68,7 @@ TOO_LONG = Fault(None, "its key and headers are too long to be written again")
 
 
 class Copied(NamedTuple):
-    """What of a message its score and its dead letter have too."""
+    """The parts of a message that are copied to its score and its dead letter."""
 
     key: bytes | None
     headers: Headers
@@ -112,14 +112,14 @@ class SchemaFetcher:
         self._answers = True
 
     def check(self) -> None:
-        """Do the first check. Raises Denied if the registry refuses these credentials."""
+        """Make the first check. Raises Denied if the registry refuses these credentials."""
         try:
             self._registry.look()
         except Unreachable as error:
             self._away(error)
 
     def wanted(self, messages: Iterable[Any]) -> deque[int]:
-        """Return the ids that the registry is to be asked for, each once, before messages are scored."""
+        """Return the ids that the registry must be asked for, each once, before messages are scored."""
         messages = list(messages)
         texts = [message.value() or b"" for message in messages]
         if self._keys:
@@ -127,10 +127,10 @@ class SchemaFetcher:
         return deque(self._schemas.unknown(texts))
 
     def fetch(self, number: int) -> bool:
-        """Ask for the schema of an id; return whether the registry is there: else it is asked again."""
+        """Ask for the schema of an id. Return whether the registry answers; if not, it is asked again."""
         try:
             self._lookup.ask(number)
-        except BusError as error:  # one that refuses is away too: its users may be renewed
+        except BusError as error:  # a registry that refuses counts as away, as its users may be renewed
             self._away(error)
             return False
         if not self._answers:
@@ -149,10 +149,10 @@ class SchemaFetcher:
 
 
 class ScoreProcessor:
-    """Scores one topic in one process; more of them share its partitions. Call `run`, then `close`.
+    """Scores one topic in one process. Several processes share its partitions. Call `run`, then `close`.
 
-    `fetcher`: fetches the schemas that messages name; None: they name none. `counts`: what is written for
-    good.
+    `fetcher`: fetches the schemas that messages name; None: they name none. `counts`: the counts of committed
+    scores.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ScoreProcessor:
         self._route, self._scorer, self._models, self._stop = route, scorer, models, stop
         self._fetcher = fetcher
         self.figures: ScoreFigures | None = None
-        """Shows what is done, if anybody wants to know."""
+        """Shows the process's progress, if set."""
         self._manager, self._told = ServiceManager(), -math.inf
         self.counts = ScoreCounts()
         self._given_back = set[Place]()
@@ -172,7 +172,7 @@ class ScoreProcessor:
         self._same_partitions = False
 
     def run(self) -> None:
-        """Score until the process is asked to stop. Raises BusError for what no patience mends."""
+        """Score until the process is asked to stop. Raises BusError for an error that waiting cannot fix."""
         try:
             with self._manager:
                 self._start()
@@ -210,23 +210,23 @@ class ScoreProcessor:
         return bus_error(error, topic)
 
     def close(self) -> None:
-        """Leave the group, so that others have its partitions at once."""
+        """Leave the group, so that other processes get its partitions at once."""
         self._consumer.close()
         for producer in self._producers:
-            with suppress(KafkaException):  # one that has failed for good does no more
+            with suppress(KafkaException):  # a client that has failed for good does no more
                 producer.purge()
                 producer.flush(0)
 
     @property
     def _producer(self) -> Producer:
-        """The producer of the batch at hand."""
+        """The producer of the current batch."""
         return self._producers[0]
 
     def _start(self) -> None:
-        """Join the group once there is a model."""
+        """Join the group when there is a model."""
         topics = self._consumer.list_topics(timeout=PATIENCE).topics
         counts = [len(topics[name].partitions) for name in (self._route.input, self._route.output)]
-        # scores keep their partition where the output has as many as the input, else they go by their key
+        # scores keep their partition if the output has as many as the input; otherwise they go by key
         self._same_partitions = counts[0] == counts[1]
         if self._route.transactions:
             for producer in self._producers:
@@ -241,7 +241,7 @@ class ScoreProcessor:
         self._given_back.update((place.topic, place.partition) for place in partitions)
 
     def _batch(self) -> list[Any]:
-        """Return the messages that wait, of partitions that are still this process's."""
+        """Return the waiting messages, of partitions that this process still has."""
         self._given_back.clear()
         first = self._consumer.poll(WAIT)
         if first is None:
@@ -252,15 +252,16 @@ class ScoreProcessor:
             return []
         if not self._given_back:
             return readable
-        # one may have come back within this look, and its messages stand in it twice
+        # a partition may have come back within this read, and its messages are then in it twice
         self._read_again([message for message in readable if _place(message) in self._given_back])
         return [message for message in readable if _place(message) not in self._given_back]
 
     def _has_schemas(self, messages: Sequence[Any], fetcher: SchemaFetcher) -> bool:
-        """Wait until the registry has answered for each schema that messages name; False: asked to stop.
+        """Wait until the registry has answered for each schema that messages name. Returns False if asked to
+        stop.
 
-        Meanwhile this process stays in its group: it looks for messages, and reads again what comes of
-        partitions that are new to it.
+        Meanwhile this process stays in its group: it reads, and later reads again the messages of partitions
+        that are new to it.
         """
         numbers = fetcher.wanted(messages)
         if not numbers:
@@ -285,7 +286,7 @@ class ScoreProcessor:
         return False
 
     def _score(self, batch: Sequence[Any]) -> None:
-        """Write a batch's scores, and commit its positions; or neither, and read it again."""
+        """Write a batch's scores and commit its positions; or neither, and read it again."""
         version = self._models.newest()
         if version is None:
             raise BusError(f"{self._route.input}: there is no model any more")
@@ -303,7 +304,7 @@ class ScoreProcessor:
         try:
             if self._route.transactions:
                 member = self._consumer.consumer_group_metadata()
-                # the broker asks a stranger nothing, and would take its positions
+                # the broker does not check who a stranger is, and would accept its positions
                 if member == self._no_member:
                     return
                 self._producer.begin_transaction()
@@ -355,7 +356,7 @@ class ScoreProcessor:
         self, topic: str, message: Any, value: bytes | None, copied: Copied, partition: int = BY_KEY
     ) -> None:
         kind, milliseconds = message.timestamp()
-        time_of = 0 if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds  # 0: that of now
+        time_of = 0 if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds  # 0: the present time
         while True:
             try:
                 self._producer.produce(
@@ -377,10 +378,10 @@ class ScoreProcessor:
             self._refused = (message.topic(), error)
 
     def _recover(self, error: KafkaError) -> None:
-        """Undo what is written of a batch. Raises BusError for what will be refused again."""
+        """Undo a batch's writes. Raises BusError for an error that would be repeated."""
         topic, cause = self._refused or (self._route.output, error)
         if self._route.transactions and (error.fatal() or not self._abort()):
-            # the broker has aborted its transaction, and takes no more of it
+            # the broker has aborted its transaction, and accepts no more of it
             self._producer.purge()
             self._producers[0] = _producer(self._route)
             self._retried(lambda: self._producer.init_transactions(PATIENCE))
@@ -389,7 +390,7 @@ class ScoreProcessor:
         LOGGER.warning("scores are written again: %s", cause.str())
 
     def _abort(self) -> bool:
-        """Abort the transaction; return whether the producer can begin another one."""
+        """Abort the transaction. Return whether the producer can begin another one."""
         try:
             self._retried(lambda: self._producer.abort_transaction(PATIENCE))
         except KafkaException:
@@ -422,7 +423,7 @@ class ScoreProcessor:
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
     def _retried(self, call: Callable[[], object]) -> None:
-        """Call until the broker has answered; a process that is asked to stop waits `PATIENCE` seconds."""
+        """Call until the broker has answered. A process that is asked to stop waits `PATIENCE` seconds."""
         until = time.monotonic() + PATIENCE
         while True:
             self._beat()
@@ -458,14 +459,14 @@ def _positions(batch: Iterable[Any]) -> list[TopicPartition]:
 
 
 def _copied(message: Any) -> Copied | None:
-    """Return what of a message is written again; None if that is too long."""
+    """Return the parts of a message that are written again; None if they are too long."""
     key, headers = message.key(), message_headers(message)
     length = len(key or b"") + sum(len(name) + len(content or b"") for name, content in headers)
     return Copied(key, headers) if length <= _LETTER else None
 
 
 def _letter(message: Any, own_headers: Headers, fault: Fault) -> tuple[bytes | None, Headers]:
-    """Return an unreadable record as its dead letter holds it: itself, with the reason in its headers."""
+    """Return the dead letter of an unreadable record: the record itself, with the reason in its headers."""
     value = message.value()
     reasons = {
         "reason": str(fault),

@@ -28,18 +28,18 @@ from streams.tools.model.predicting import LeftOutRecords, PredictionWriter, Rec
 from streams.tools.score.score import MessageReading, Scoring, reading_of
 
 _TOGETHER, _LOOK, _SILENT = 5_000, 0.2, 10.0
-"""Messages of one call of the client, seconds that it waits for them, and seconds without any."""
+"""Messages of one call of the client, seconds that it waits for them, and seconds without any message."""
 
 
 class Edge(NamedTuple):
-    """Where a range begins or ends: at an offset, of each partition, or at a time in milliseconds."""
+    """Where a range begins or ends: at an offset of each partition, or at a time in milliseconds."""
 
     offset: int | None
     milliseconds: int = 0
 
 
 def edge(option: str, text: str | None) -> Edge | None:
-    """Return the edge that a text names; None for none. Raises UsageError, which names the option."""
+    """Return the edge that a text names; None if there is none. Raises UsageError, which names the option."""
     if text is None:
         return None
     if text.isascii() and text.isdecimal() and len(text) < 19:  # Kafka has 63 bits
@@ -92,7 +92,10 @@ def _predicted(loss: Loss, weights: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def _read(reading: MessageReading, messages: TopicRange, id_column: str | None) -> RecordsRead:
-    """Read the records of all messages; those that hold none, by their owner's settings, are left out."""
+    """Read the records of all messages.
+
+    Messages without a record, by their owner's settings, are left out.
+    """
     decoder, settings = reading.decoder, reading.settings
     records = RecordsRead([], [], LeftOutRecords(), None if id_column is None else [], [])
     with closing(_Schemas(reading)) if settings.registry is not None else closing(_NoSchemas()) as schemas:
@@ -119,7 +122,7 @@ def _read(reading: MessageReading, messages: TopicRange, id_column: str | None) 
 
 
 class _NoSchemas:
-    """Messages name no schemas."""
+    """For messages that name no schemas."""
 
     def learn(self, batch: Sequence[Any]) -> None:
         """Do nothing."""
@@ -139,7 +142,7 @@ class _Schemas(_NoSchemas):
         self._lookup, self._keys = SchemaLookup(self._registry, schemas), bool(settings.record.of_keys)
 
     def learn(self, batch: Sequence[Any]) -> None:
-        """Ask for what the batch names. Raises BusError while the registry is away."""
+        """Ask for the schemas that the batch names. Raises BusError while the registry is away."""
         texts = [message.value() or b"" for message in batch]
         texts += [message.key() or b"" for message in batch] if self._keys else []
         for number in sorted(self._schemas.unknown(texts)):
@@ -151,7 +154,7 @@ class _Schemas(_NoSchemas):
 
 
 def _batches(messages: TopicRange) -> Iterator[list[Any]]:
-    """Yield the messages of a range; of a partition in their order. Raises BusError, UsageError."""
+    """Yield the messages of a range, of each partition in their order. Raises BusError, UsageError."""
     topic = messages.topic
     with closing(reached(messages.broker)) as logs:
         try:
@@ -180,7 +183,10 @@ def _batches(messages: TopicRange) -> Iterator[list[Any]]:
 
 
 def _inside(arrived: Sequence[Any], ends: Mapping[int, int], unread: set[int]) -> list[Any]:
-    """Return the messages before their partition's end, and take what is read whole out of `unread`."""
+    """Return the messages before their partition's end.
+
+    Removes partitions that are read whole from `unread`.
+    """
     batch = []
     for message in arrived:
         number, error = message.partition(), message.error()
@@ -200,7 +206,10 @@ def _inside(arrived: Sequence[Any], ends: Mapping[int, int], unread: set[int]) -
 def _positions(
     consumer: Consumer, topic: str, spans: dict[int, tuple[int, int]], limit: Edge | None, side: int
 ) -> dict[int, int]:
-    """Return the offset of an edge in each partition, within its log; without one the log's own `side`."""
+    """Return the offset of an edge in each partition, within its log.
+
+    Without an edge return the log's `side`.
+    """
     if limit is None:
         return {number: span[side] for number, span in spans.items()}
     if limit.offset is not None:

@@ -49,10 +49,12 @@ _NEITHER = "--model: must be given, or a mesh file and a node of it"
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What to score by. `model`: a model file; None: the decisions of the node. `node`: a mesh and its node.
+    """The settings of scoring. `model`: a model file; None: the decisions of the node. `node`: a mesh and its
+    node.
 
     `vector`: None is the average of a model, and the newest decision of a node. `run`: the run whose
-    decisions count. `columns`: messages are CSV lines of these. `registry`: messages are Avro by its schemas.
+    decisions count. `columns`: messages are CSV lines of these columns. `registry`: messages are Avro by its
+    schemas.
     """
 
     model: Path | None = None
@@ -71,12 +73,12 @@ def score(
     tell: Callable[[str], None],
     endpoint: Address | None = None,
 ) -> ScoreCounts:
-    """Score `route.input` until the process is asked to stop; `tell` takes a line once it can begin.
+    """Score `route.input` until the process is asked to stop. `tell` is called with a line when it can begin.
 
     `endpoint`: serves metrics. Raises UsageError, MeshFileError, BusError, NotServed.
     """
     _check_names(route)
-    reading = reading_of(scoring, route.input)  # what is wrong without a broker is said without one
+    reading = reading_of(scoring, route.input)  # mistakes that need no broker are reported without one
     with ExitStack() as stack:
         served = None if endpoint is None else stack.enter_context(Endpoint(*endpoint))
         warn_of_open("metrics of scores", endpoint, LOGGER)
@@ -162,9 +164,9 @@ def check_topics(scoring: Scoring, route: Route) -> None:
 
 
 def _check_rights(scoring: Scoring, route: Route) -> None:
-    """Raise PreflightFailed with a line for each right that is missing, but those on transactions.
+    """Raise PreflightFailed with a line for each missing right, except rights on transactions.
 
-    No broker tells of these before one begins.
+    No broker reports these before a transaction begins.
     """
     access = Access((route.input,), route.outputs, (route.group,))
     if scoring.node is not None:
@@ -176,12 +178,12 @@ def _check_rights(scoring: Scoring, route: Route) -> None:
 
 
 def _check_exist(route: Route) -> None:
-    """Raise UsageError unless the topics are there."""
+    """Raise UsageError unless the topics exist."""
     options = {route.input: "--input", route.output: "--output", route.dead_letters: "--output"}
     with closing(reached(route.broker)) as logs:
         for topic, option in options.items():
             try:
-                with suppress(Denied):  # which the rights are looked at for
+                with suppress(Denied):  # `_check_rights` reports them
                     logs.partitions([topic])
             except UnknownTopic:
                 text = f"no topic {topic} on {route.broker.servers}: must be created first"
@@ -189,7 +191,7 @@ def _check_exist(route: Route) -> None:
 
 
 class MessageReading(NamedTuple):
-    """How messages become features and predictions. `file`: the model, if a file has it."""
+    """How messages become features and predictions. `file`: the model, if it is in a file."""
 
     file: ModelFile | None
     settings: TopicSettings
@@ -199,7 +201,7 @@ class MessageReading(NamedTuple):
 
 
 def scorer_of(scoring: Scoring, route: Route, reading: MessageReading) -> tuple[Scorer, Models]:
-    """Return what makes scores, and the models that it does so with. Raises UsageError, BusError."""
+    """Return what makes scores, and the models that it uses. Raises UsageError, BusError."""
     if reading.file is not None:
         guarantee = reading.file.model.guarantee
         models: Models = FixedModel(reading.file, scoring.vector or "average")
@@ -275,7 +277,7 @@ def _model_file(scoring: Scoring) -> ModelFile:
 def _messages(
     scoring: Scoring, model: ModelFile | None, topic: str
 ) -> tuple[TopicSettings, Refuser, tuple[str, ...]]:
-    """Return how messages are read, with the file that says so and the place in it. Raises MeshFileError."""
+    """Return how messages are read, and the file and the key path of that setting. Raises MeshFileError."""
     if scoring.node is not None:
         mesh, node = scoring.node
         path: tuple[str, ...] = ("nodes", node, "source")
@@ -305,7 +307,7 @@ def _messages(
 def _as_messages(
     source: FileSettings, columns: tuple[str, ...] | None, refuser: Refuser, path: tuple[str, ...], topic: str
 ) -> TopicSettings:
-    """Return the settings of messages that hold what a file's lines hold: CSV lines, or JSON objects."""
+    """Return the settings of messages with the content of a file's lines: CSV lines, or JSON objects."""
     if source.kind == "csv" and columns is None:
         text = "must name the columns of CSV lines in messages: give them with --columns a,b,c"
         raise refuser.refuse((*path, "columns"), text)
@@ -325,7 +327,7 @@ def _as_messages(
 
 
 def _as_avro(source: FileSettings | TopicSettings, scoring: Scoring, topic: str) -> TopicSettings:
-    """Return the settings of Avro by the registry that is given, with a source's schema and envelope."""
+    """Return the settings of Avro by the given registry, with a source's schema and envelope."""
     if scoring.columns is not None:
         raise UsageError(f"--columns {','.join(scoring.columns)}: are those of CSV lines, not of Avro")
     tree: dict[str, object] = {
@@ -347,11 +349,11 @@ _BATCH = 1_000
 
 
 class FollowedDecisions:
-    """The decisions of a node, read from their topic on the party's own broker while they come.
+    """The decisions of a node, read from their topic on the party's own broker as they come.
 
-    The newest record counts: the last one of a round is final once one of a later round follows (wire.md).
-    `run`: the only run to follow; None: that of the newest decision. `vector`: the average stands with every
-    `horizon`-th decision.
+    The newest record counts. The last record of a round is final when a record of a later round follows
+    (wire.md). `run`: the only run to follow; None: that of the newest decision. `vector`: every `horizon`-th
+    decision has the average.
     """
 
     def __init__(
@@ -366,7 +368,7 @@ class FollowedDecisions:
         self._read_stored(broker)
 
     def newest(self) -> ModelVersion | None:
-        """Return the newest version, after those that have come meanwhile."""
+        """Return the newest version, after reading the decisions that have come since the last call."""
         while messages := self._consumer.consume(_BATCH, 0):
             for message in messages:
                 error = message.error()
@@ -381,7 +383,7 @@ class FollowedDecisions:
         self._consumer.close()
 
     def _read_stored(self, broker: BrokerSettings) -> None:
-        """Read all decisions that the topic holds, and go on behind them. Raises BusError."""
+        """Read all decisions that the topic has, and continue behind them. Raises BusError."""
         with closing(Logs(broker)) as logs:
             first, end = logs.span(self._topic)
             for decision in logs.stored({self._topic: first})[self._topic]:

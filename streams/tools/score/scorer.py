@@ -1,6 +1,6 @@
-"""Makes scores of messages: what an application reads of each, or why a record cannot be scored.
+"""Makes scores of messages: the values that an application reads, or why a record cannot be scored.
 
-Pure: no broker, no clock. Messages are decoded at once where they are ordinary, as a node decodes them.
+Pure: no broker, no clock. Ordinary messages are decoded many at once, as a node decodes them.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from streams.tools.model.predicting import ModelFile, prediction_columns
 class ModelVersion(NamedTuple):
     """A vector that scores, of shape (m,) as the loss sees it, with the run and round that it is from.
 
-    `decided`: when it was, in seconds since 1970; None: nobody knows.
+    `decided`: the time of the decision, in seconds since 1970; None: unknown.
     """
 
     run: str
@@ -31,13 +31,13 @@ class ModelVersion(NamedTuple):
 
 
 class Models(Protocol):
-    """Tells the newest version of a model."""
+    """The interface to the newest version of a model."""
 
     def newest(self) -> ModelVersion | None:
         """Return the newest version; None if there is none yet. Raises BusError."""
 
     def close(self) -> None:
-        """End what is followed."""
+        """Stop following."""
 
 
 class FixedModel:
@@ -52,18 +52,18 @@ class FixedModel:
         return self._version
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing, as nothing is open."""
 
 
 NO_PREDICTION = Fault(None, "the loss gives no prediction")
-"""An own loss has failed, or has given what is no number."""
+"""The fault if an own loss has failed, or has given a value that is no number."""
 
 
 class Scorer:
     """Scores messages with versions of one model.
 
     `classes`: the names of the classes whose numbers softmax predicts. `threshold`: the least probability, or
-    score, of a positive; None: no class is said. `whole`: records are made of keys or headers too.
+    score, of a positive; None: no class is given. `whole`: records have values from keys or headers too.
     """
 
     def __init__(

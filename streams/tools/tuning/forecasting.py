@@ -55,11 +55,11 @@ from topology.keyed import generator
 # Estimates what a mesh would reach, from runs on made-up records: never on a node's own.
 
 RUNS, CLEAR_RUNS = 6, 2
-"""Runs with and without privacy."""
+"""The numbers of runs with and without privacy."""
 UNKNOWN_ROUNDS = 1_000
-"""The rounds of a mesh without an end."""
+"""The number of rounds for a mesh without an end."""
 MOST_ROUNDS, MOST_NUMBERS = 2_000, 20_000_000
-"""The longest run, in rounds and in features read: so that an estimate takes seconds."""
+"""The longest run, in rounds and in features read, so that an estimate takes seconds."""
 MOST_FEATURES = 20_000
 
 
@@ -162,10 +162,11 @@ def _halves(pilot: Resampled) -> tuple[Resampled, tuple[FloatArray, FloatArray]]
     return learnt, (pilot.features[half:], pilot.labels[half:])
 
 
-# The constants of a forecast: what a pilot said, and how they are kept as JSON.
+# The constants of a forecast: the results of a pilot, and their form as JSON.
 
 _SHAPE = {"dimension", "loss", "regulariser", "constraint", "algorithm", "queries", "gradient_bound"}
-"""The settings that constants hold for: all but the owners' terms and `sharing`, which make the noise."""
+"""The settings for which constants are valid: all but the owners' terms and `sharing`, which make the
+noise."""
 
 
 class Constants(NamedTuple):
@@ -190,13 +191,13 @@ class Constants(NamedTuple):
 
 
 def shape_of(mesh: CollaborationSettings) -> dict[str, Any]:
-    """Return the settings that constants hold for, as JSON has them."""
+    """Return the settings for which constants are valid, as JSON has them."""
     shape: dict[str, Any] = mesh.model_dump(mode="json", include=_SHAPE)
     return shape
 
 
 def read_constants(path: Path, file: CollaborationFile) -> Constants:
-    """Read the constants in what `forecast --output` has written.
+    """Read the constants in the output of `forecast --output`.
 
     Raises UsageError if there are none, or if they are of other settings than the file's.
     """
@@ -219,7 +220,7 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
 
 
 class _Output(BaseModel):
-    """What `forecast --output` has written, as far as it is read here."""
+    """The output of `forecast --output`, as far as it is read here."""
 
     model_config = ConfigDict(strict=True)
 
@@ -227,7 +228,7 @@ class _Output(BaseModel):
 
 
 def _parsed(text: bytes) -> Constants:
-    """Raise ValueError unless the JSON holds all, with finite numbers of at least 0."""
+    """Raise ValueError unless the JSON has all constants, as finite numbers of at least 0."""
     constants = _Output.model_validate_json(text).constants
     numbers = [*constants.fit, *constants.other, constants.least, constants.convexity, *constants.noises]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
@@ -237,13 +238,13 @@ def _parsed(text: bytes) -> Constants:
     return constants
 
 
-# Runs a collaboration on a pilot, and forecasts from what it says.
+# Runs a collaboration on a pilot, and forecasts from the results.
 #
-# The pilot's records are public or made up: the owners' own are not read, and nothing is spent.
+# The pilot's records are public or made up. The owners' own are not read, and nothing is spent.
 
 MOST_RECORDS, PILOT_RUNS = 2_000, 16
 WIDTH, LEVELS = 4.0, 7
-"""Noise is tried from a quarter of the mesh's own to four times it, at that many levels."""
+"""The range of noise, from a quarter of the mesh's own to four times it, and the number of levels."""
 _PARTS, _DRAWS, _ROUNDS = (8, 4), 3, 600
 _LEAST = 1e-12  # of a relative fitness: below it is rounding
 
@@ -281,7 +282,7 @@ def terms(whole: Collaboration) -> dict[str, Terms]:
 
 
 def supposed(settings: CollaborationSettings, changes: Iterable[str]) -> CollaborationSettings:
-    """Return the settings with owners' terms as `owner.field=value` says. Raises UsageError."""
+    """Return the settings with the owners' terms changed as `owner.field=value` gives. Raises UsageError."""
     owners = {name: dict(owner_settings) for name, owner_settings in settings.owners.items()}
     for change in changes:
         place, _, text = change.partition("=")
@@ -370,7 +371,7 @@ class ForecastValue:
 
     @property
     def beyond(self) -> bool:
-        """Whether the noise is outside of what the pilot tried, so that the fit is extended."""
+        """Whether the noise is outside of the pilot's range, so that the fit is extrapolated."""
         smallest, largest = self.constants.noises
         return not smallest * (1 - 1e-9) <= self.forecast.noise <= largest * (1 + 1e-9)
 
@@ -392,7 +393,10 @@ def constants_of(
     constants: Path | None = None,
     seed: int = 1,
 ) -> Constants:
-    """Return the constants of exactly one of the three; UsageError, which says how to get them, otherwise."""
+    """Return the constants from exactly one of the three.
+
+    Otherwise raises UsageError with the way to get them.
+    """
     options = {"--pilot": pilot, "--synthetic": synthetic or None, "--constants": constants}
     options_given = [name for name, value in options.items() if value is not None]
     if len(options_given) > 1:
@@ -444,7 +448,7 @@ def forecast_with(
 ) -> ForecastValue:
     """Return the forecast of the file's collaboration.
 
-    `what_if` holds other terms of owners, as OWNER.epsilon=2; UsageError for wrong ones.
+    `what_if` has other terms of owners, as OWNER.epsilon=2. Raises UsageError for wrong ones.
     """
     settings = supposed(file.mesh, what_if)
     collaboration = Collaboration(settings)

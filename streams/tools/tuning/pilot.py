@@ -1,4 +1,4 @@
-"""Pilots: public records, from a file or made up, dealt to the nodes of many runs at once."""
+"""Pilots: public records, from a file or made up, distributed to the nodes of many runs at once."""
 
 import math
 from collections.abc import Iterator
@@ -44,13 +44,13 @@ class Pilot(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resampled:
-    """Records (n, p) with labels (n,), drawn with replacement: a stream of any length."""
+    """Records (n, p) with labels (n,), drawn with replacement, as a stream of any length."""
 
     features: FloatArray
     labels: FloatArray
 
     def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
-        """Yield slots; every node draws from the whole pilot."""
+        """Yield slots. Every node draws from the whole pilot."""
         present = np.ones((runs * nodes, size), np.bool_)
         for round in range(1, rounds + 1):
             rows = generator("pilot", seed, round).integers(0, len(self.labels), present.shape)
@@ -114,8 +114,8 @@ def _labels(values: FloatArray, labels: str, random: np.random.Generator) -> Flo
 class MovingTargets:
     """Sensors on a circle, and for each run its own target, which starts anywhere within the circle.
 
-    Targets move as in the localisation example, with other starts and coins; with a `speed`, the way of a
-    round, in random manoeuvres.
+    Targets move as in the localisation example, with other starts and coins. With a `speed`, the distance of
+    a round, they make random manoeuvres.
     """
 
     speed: float | None = None
@@ -145,11 +145,11 @@ class MovingTargets:
         return positions
 
 
-# Finds records to try settings on: public ones in a file, or made-up ones.
+# Finds records on which settings are tried: public records in a file, or made-up ones.
 
 
 def labels_of(loss: LossSettings) -> Labels | None:
-    """Return what the labels of a loss are; None: neither signs nor numbers."""
+    """Return the kind of a loss's labels; None if they are neither signs nor numbers."""
     if loss.signed:
         return "signs"
     return "numbers" if loss.name in {"squared", "absolute", "huber"} else None
@@ -167,9 +167,10 @@ def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
 
 
 def made_up_by_schema(file: AnyFile, seed: int, option: str) -> tuple[str | None, Pilot]:
-    """Return random records with the features of the first schema that is here, and whose it is.
+    """Return random records with the features of the first schema that is here, and that schema's node.
 
-    None: no schema is here, or the loss has records of its own kind. Raises UsageError as `made_up_like`.
+    Returns None if no schema is here, or if the loss has records of its own kind. Raises UsageError as
+    `made_up_like` does.
     """
     generic = made_up_like(file, seed, option)
     if not isinstance(generic, Resampled):
@@ -232,7 +233,7 @@ def _check_not_private(file: AnyFile, pilot: Path, found: Resampled) -> None:
 
 
 def _own_records(file: AnyFile, name: str) -> Iterator[Decoded]:
-    """Yield what a party's records decode to, of those that are in a file here or of its own allowed code."""
+    """Yield a party's decoded records: those in a file here, or of its own code if it is allowed."""
     source, path = file.own(name).source, (file.part, name, "source")
     lines: Iterator[bytes]
     decoder: Decoder
