@@ -87,7 +87,7 @@ def _scored(summary: Summary) -> dict[str, float]:
 def _tracked(file: MeshFile, rounds: int) -> Tracked:
     local = LocalRun(mesh_parts(file, rounds=rounds))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     return tracked("", file, local, target_path(file.mesh.seed, rounds, file.mesh.target))
 
 

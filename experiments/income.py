@@ -38,7 +38,7 @@ def scored(file: MeshFile, seed: int) -> tuple[float, float]:
     """Run the mesh once and return (AUC, accuracy) on the held-out rows."""
     local = LocalRun(mesh_parts(file, seed=seed))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     score = summarise(file, local.recorder, held_out(file)).score
     if score is None or score.auc is None or score.accuracy is None:
         raise ValueError("the held-out rows cannot be scored")

@@ -178,6 +178,23 @@ class Step(NamedTuple):
     lesson: StepResult
 
 
+def consensus_and_decision(
+    algorithm: Algorithm, mixed: Mixing, round: int, releases: Release
+) -> tuple[Consensus, Decision]:
+    """Return z_t and x_t of all nodes, (N, d) each; class sums and moments need the weights' shares too."""
+    consensus = Consensus(mixed(releases))
+    return consensus, algorithm.decide(round, consensus, 1.0 if algorithm.rows is None else mixed.shares)
+
+
+class ClosingStep(NamedTuple):
+    """One closing round of all nodes: `releases` q_t, `consensus` z_t, `decision` x_t, each (N, d)."""
+
+    round: int
+    releases: Release
+    consensus: Consensus
+    decision: Decision
+
+
 class State(NamedTuple):
     """What the next round begins from: its number, all releases (N, d), the charged rounds, the noise's."""
 
@@ -194,7 +211,10 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Runs all nodes of a schedule, in bytes order, with one learner whose sampler draws for all of them."""
+    """Runs all nodes of a schedule, in bytes order, with one learner whose sampler draws for all of them.
+
+    `steps` learns; `closing_steps` carries what was learnt last to everybody, as the end of a run does.
+    """
 
     learner: Learner
     schedule: Schedule
@@ -215,8 +235,22 @@ class Engine:
         mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
         for round, observations in enumerate(slots, first):
             mixed = mixing(self.schedule.weights(round, nodes))
-            consensus = Consensus(mixed(releases))
-            decision = algorithm.decide(round, consensus, 1.0 if algorithm.rows is None else mixed.shares)
+            consensus, decision = consensus_and_decision(algorithm, mixed, round, releases)
             lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)
             yield Step(round, releases, consensus, decision, lesson)
             releases, charged, secret = lesson.release, lesson.charged, lesson.secret
+
+    def closing_steps(self, state: State, rounds: int) -> Iterator[ClosingStep]:
+        """Yield that many closing rounds from a state on: all nodes mix, decide and relay."""
+        algorithm, nodes = self.learner.algorithm, self.schedule.graph.nodes
+        releases = state.releases
+        for round in range(state.round, state.round + rounds):
+            mixed = Mixing(self.schedule.weights(round, nodes))
+            consensus, decision = consensus_and_decision(algorithm, mixed, round, releases)
+            yield ClosingStep(round, releases, consensus, decision)
+            releases = self.learner.relay(consensus)
+
+    def closed(self, last: Step, rounds: int) -> Decision:
+        """Return the decisions (N, d) of the last of so many closing rounds after a step."""
+        *_, closing = self.closing_steps(State.after(last), rounds)
+        return closing.decision

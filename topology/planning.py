@@ -102,21 +102,24 @@ def make_plan(
     members: tuple[Member, ...],
     schedule: Schedule,
     generation: int,
+    closing: int = 0,
 ) -> Plan:
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
     Full members get the schedule's weights of the round. A listener receives from all n full members that it
     has a provisioned edge from, each with weight 1/n, whichever edges are on in the round. Without full
-    members there are no edges.
+    members there are no edges. `closing`: the closing rounds that are left, this one included; 0: a round of
+    learning.
     """
     full = tuple(member.name for member in members if member.full)
     if not full:
-        return _without_edges(run, round, last, members, generation)
+        return _without_edges(run, round, last, members, generation, closing)
     weights = schedule.weights(round, full)
     edges: Edges = weights.sources, weights.targets, weights.values
     if len(full) < len(members):
         edges = _with_listeners(edges, members, schedule.graph)
-    return Plan(run, round, last.round if last else 0, members, *edges, named_after(last), generation)
+    follows = last.round if last else 0
+    return Plan(run, round, follows, members, *edges, named_after(last), generation, closing)
 
 
 def end_plan(run: str, round: int, last: Plan | None, generation: int) -> Plan:
@@ -125,20 +128,28 @@ def end_plan(run: str, round: int, last: Plan | None, generation: int) -> Plan:
 
 
 def _without_edges(
-    run: str, round: int, last: Plan | None, members: tuple[Member, ...], generation: int
+    run: str,
+    round: int,
+    last: Plan | None,
+    members: tuple[Member, ...],
+    generation: int,
+    closing: int = 0,
 ) -> Plan:
     no_edges = np.empty(0, np.int64)
     place = run, round, last.round if last else 0, members
-    return Plan(*place, no_edges, no_edges, np.empty(0), named_after(last), generation)
+    return Plan(*place, no_edges, no_edges, np.empty(0), named_after(last), generation, closing)
 
 
 def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:
-    """Return, for each node that was ever a member, the number of plans up to `last` that name it."""
+    """Return, for each node that was ever a member, the number of plans up to `last` that name it.
+
+    Closing rounds do not count: nothing is charged in them.
+    """
     if last is None:
         return ()
     counts = dict(last.named)
     for member in last.members:
-        counts[member.name] = counts.get(member.name, 0) + 1
+        counts[member.name] = counts.get(member.name, 0) + (not last.closing)
     return tuple(sorted(counts.items()))
 
 

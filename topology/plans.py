@@ -22,6 +22,8 @@ TOLERANCE = 1e-9
 """The largest difference of the sum of a row or column of weights from 1."""
 MOST_TOLD = 8
 """The most instances that one heartbeat accuses."""
+MOST_CLOSING = 64
+"""The most rounds after a run's last lesson."""
 
 
 class Member(NamedTuple):
@@ -100,7 +102,7 @@ def _check_edges(sources: IntArray, targets: IntArray, weights: FloatArray, full
 __all__ = ["TOLERANCE", "FloatArray", "Heartbeat", "IntArray", "Member", "Place", "Plan"]
 
 
-_SIZES = Struct("<QQIIII")
+_SIZES = Struct("<QQIIIII")
 
 
 def _mark(plan: "Plan") -> bytes:
@@ -110,7 +112,13 @@ def _mark(plan: "Plan") -> bytes:
     counts = np.array([count for _, count in plan_counts], "<u8")
     parts = (
         _SIZES.pack(
-            plan.round, plan.follows, len(members), plan.weights.size, len(plan_counts), plan.generation
+            plan.round,
+            plan.follows,
+            len(members),
+            plan.weights.size,
+            len(plan_counts),
+            plan.generation,
+            plan.closing,
         ),
         ",".join((*words, *[name for name, _ in plan_counts])).encode(),
         bytes(member.full for member in members),
@@ -129,6 +137,7 @@ class Heartbeat:
     `stepped`: the last round it has stepped (0: none). `join_after`: it asks to join in a plan after that
     round. `leave_from`: it asks to be in no plan from that round on. `hello`: its process has just started.
     `accused`: instances of its sources that have sent two values for one round; at most `MOST_TOLD`.
+    `finished`: it learns in no later round, as its budget is spent.
     """
 
     run: str
@@ -140,6 +149,7 @@ class Heartbeat:
     leave_from: int | None = None
     hello: bool = False
     accused: tuple[str, ...] = ()
+    finished: bool = False
 
     def has_left(self, last: "Plan") -> bool:
         """Return whether the node has left as it asked, by the last plan, so it need not send heartbeats."""
@@ -154,7 +164,9 @@ class Plan:
     Edge k goes from `members[sources[k]]` to `members[targets[k]]` with weight a_ij = `weights[k]` (i the
     target, j the source), shape (E,), sorted by (target, source), no self-loops: a_ii = 1 - the rest.
     `follows` is the round of the plan before (0: none). `named` holds, for every node that was ever a member,
-    the number of earlier plans of the run that name it. `generation`: that of its scheduler's mesh file.
+    the number of earlier plans of the run that name it, closing rounds not counted. `generation`: that of its
+    scheduler's mesh file.
+    `closing`: the closing rounds that are left, this one included; 0: members learn in this round.
     """
 
     run: str
@@ -166,6 +178,7 @@ class Plan:
     weights: FloatArray
     named: tuple[tuple[str, int], ...] = ()
     generation: int = 0
+    closing: int = 0
     _places: dict[str, Place] = field(init=False, repr=False)
     _mark: bytes = field(init=False, repr=False, default=b"")
 
@@ -173,6 +186,8 @@ class Plan:
         """Raise ValueError, with the reason, for a plan that no mesh could follow."""
         if not 0 <= self.follows < self.round:
             raise ValueError(f"plan {self.round} follows {self.follows}: must be from 0 to {self.round - 1}")
+        if not 0 <= self.closing <= MOST_CLOSING + 1 or (self.closing and self.ended):
+            raise ValueError(f"plan {self.round} leaves {self.closing} closing rounds")
         counts = [count for _, count in self.named]
         if counts and not 0 <= min(counts) <= max(counts) <= self.follows:
             raise ValueError(f"a node was named in {max(counts)} plans up to {self.follows}")

@@ -105,6 +105,11 @@ class Roster:
         """Forget the plans that were not read."""
         self._expected.clear()
 
+    def learns_no_more(self, name: str, round: int) -> bool:
+        """Return whether the node, as it was heard last, learns in no round from that one on."""
+        beat = self._beats.get(name)
+        return beat is not None and (beat.finished or _leaves(beat, round))
+
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within `silence`, and is not left out."""
         heard_at = self._heard.get(name)

@@ -41,10 +41,19 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     member of the last plan can go on (all are lost; or some have to join again, and the others are silent),
     the mesh begins again. In one plan all live nodes that may have a journal are listeners without edges, and
     they are full afterwards.
-16. The run ends with a plan without members, after which nothing is planned. It ends after `rounds`, or when
-    no journal with a round can be left, as then no release is left to learn from. In that case every node
-    that was ever a member either leaves, or has begun anew or never stepped, and has said so in a heartbeat
-    within `silence` (to be counted as heard is not enough).
+16. The run ends with a plan without members, after which nothing is planned. It ends after its closing
+    rounds, or when no journal with a round can be left, as then no release is left to learn from. Then every
+    node that was ever a member either leaves, or has begun anew or never stepped, and has said so in a
+    heartbeat within `silence` (to be counted as heard is not enough).
+17. Closing rounds begin after `rounds`, or once every live node, and every node that was ever a member,
+    reports that it learns no more. Their number follows from the schedule and the round before the first
+    (`closing_rounds`), and each plan says how many are left. A plan in which no member is full is none of
+    them. They have no slots, so the clock (rule 3) does not apply to them. In one process no plan is of a
+    closing round: the run ends, and its shell mixes the releases with which its journals end
+    (`streams.local.run`).
+18. A machine by which an operator `ends` the run begins them at once, and rules 7 and 13 do not hold it up
+    then: its first plan is at most H + 1 rounds ahead. With no live node, or after too long a wait, it ends
+    the run.
 
 | event            | changes                                  | refused (counted, changes nothing)          |
 |------------------|------------------------------------------|---------------------------------------------|
@@ -52,7 +61,7 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
 | PlansRead        | last plan, who joined, what is void      | another run; out of its place; ahead        |
 | HeartbeatRead    | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
 | Ticked           | who is silent or left out, what is lost  |                                             |
-| SourceEnded      | the last round                           |                                             |
+| SourceEnded      | the last round of learning               |                                             |
 
 After each event the next plans are published, as many as the rules allow.
 """
@@ -61,8 +70,8 @@ from collections.abc import Iterable, Iterator
 from math import inf
 
 from topology.lag import Lag, LagLimits, LeftOut
-from topology.planning import Horizon, chosen_members, end_plan, is_over, make_plan
-from topology.plans import Chain, Heartbeat, Plan, PlanRecord, valid_records
+from topology.planning import Horizon, chosen_members, end_plan, is_over, make_plan, named_after
+from topology.plans import Chain, Heartbeat, Member, Plan, PlanRecord, valid_records
 from topology.roster import Roster
 from topology.scheduler_events import (
     HeartbeatRead,
@@ -78,6 +87,7 @@ from topology.scheduler_events import (
     Ticked,
     heartbeat_period,
 )
+from topology.schedules import closing_rounds
 
 # The progress that the nodes claim when a scheduler starts.
 #
@@ -277,7 +287,10 @@ class SchedulerMachine:
         self._claims = Claims(settings.horizon)
         self._current: int | None = None
         self._resting = False  # until the next tick, as what it plans is void
-        self._rounds = inf if settings.rounds is None else settings.rounds
+        self._rounds: float = inf if settings.rounds is None else settings.rounds
+        self._ends, self._waited = settings.ends is not None, 0.0
+        if self._ends:  # rule 18
+            self._rounds = 0
 
     @property
     def last(self) -> Plan | None:
@@ -315,6 +328,7 @@ class SchedulerMachine:
                 self._current, self._resting = current, False
                 left_out = self._leave_out(seconds)  # rule 8
                 self._unread.pass_time(seconds)  # rule 2: what is not read in time is lost
+                self._waited += seconds
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
             case SchedulerStarted(records, heartbeats, whole, current):
@@ -457,32 +471,74 @@ class SchedulerMachine:
             if plan is None:
                 return
             self._unread.publish(plan)
+            self._waited = 0.0
             yield plan
 
     def _next(self, last: Plan | None) -> Plan | None:
         """Return the plan to publish after `last`, if any."""
-        run, roster, round, begins_again = self.settings.run, self._roster, 1, False
-        generation = self.settings.generation
-        if last is not None:
-            round, begins_again = self._claims.following(last.round, self._current)  # rules 3 and 4
-            if last.ended or last.generation > generation:  # rules 16 and 14
-                return None
-            if is_over(roster, last, round):  # rule 16
-                return end_plan(run, round, last, generation)
-            if self._horizon.must_wait(last, self._unread.plans):  # rule 7
-                return None
-        live = list(filter(roster.is_live, self._nodes))
-        least = self.settings.min_members or (len(self._nodes) if last is None else 1)
         if last is None:
-            if len(live) < least:  # rule 13: the claims of a few are no median
-                return None
-            round, begins_again = self._first(live)
-        if self._current is not None:
+            return self._first_plan()
+        settings, generation = self.settings, self.settings.generation
+        round, begins_again = self._claims.following(last.round, self._current)  # rules 3 and 4
+        if last.ended or last.generation > generation:  # rules 16 and 14
+            return None
+        if is_over(self._roster, last, round) or self._gives_up():  # rules 16 and 18
+            return end_plan(settings.run, round, last, generation)
+        at_once = self._ends and not last.closing  # rule 18
+        if not at_once and self._horizon.must_wait(last, self._unread.plans):  # rule 7
+            return None
+        closes = self._closes(last, round)  # rule 17
+        if self._current is not None and not closes:
             round = self._horizon.skip(last, round, self._current)  # rule 3
+            if round > self._rounds:
+                round, closes = int(self._rounds) + 1, True
+        if last.closing == 1 or (closes and settings.one_process):  # rules 16 and 17
+            return end_plan(settings.run, round, last, generation)
+        least = 1 if self._ends else settings.min_members or 1
+        return self._plan(round, last, least, again=begins_again, closes=closes)
+
+    def _first_plan(self) -> Plan | None:
+        """Return the run's first plan, if it can be made."""
+        live = self._live
+        least = self.settings.min_members or len(self._nodes)
+        if self._ends or len(live) < least:  # rules 18 and 13: the claims of a few are no median
+            return None
+        round, begins_again = self._first(live)
+        if self._current is not None:
+            round = self._horizon.skip(None, round, self._current)  # rule 3
         if round > self._rounds:  # rule 16
-            return end_plan(run, round, last, generation)
-        members = chosen_members(roster, live, last, round, least, again=begins_again)
-        return make_plan(run, round, last, members, self.settings.schedule, generation) if members else None
+            return end_plan(self.settings.run, round, None, self.settings.generation)
+        return self._plan(round, None, least, again=begins_again, closes=False)
+
+    def _plan(self, round: int, last: Plan | None, least: int, *, again: bool, closes: bool) -> Plan | None:
+        """Return the plan of `round` with all who can be members, if they are enough."""
+        settings = self.settings
+        members = chosen_members(self._roster, self._live, last, round, least, again=again)
+        if not members:
+            return None
+        closing = self._closing_left(last, members) if last is not None and closes else 0
+        return make_plan(settings.run, round, last, members, settings.schedule, settings.generation, closing)
+
+    @property
+    def _live(self) -> list[str]:
+        return list(filter(self._roster.is_live, self._nodes))
+
+    def _gives_up(self) -> bool:
+        """Return whether an operator ends the run without the rest of its closing rounds."""
+        limit = self.settings.ends
+        return limit is not None and (self._waited > limit or not self._live)
+
+    def _closes(self, last: Plan, round: int) -> bool:
+        """Return whether the round after `last` is a closing one."""
+        if last.closing or round > self._rounds:
+            return True
+        names = {name for name, _ in named_after(last)}.union(self._live)
+        return all(self._roster.learns_no_more(name, round) for name in names)
+
+    def _closing_left(self, last: Plan, members: tuple[Member, ...]) -> int:
+        """Return how many closing rounds are left in a plan after `last`, with that one."""
+        before = last.closing or closing_rounds(self.settings.schedule, last.round) + 1
+        return before - any(member.full for member in members)
 
     def _first(self, live: list[str]) -> tuple[int, bool]:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""

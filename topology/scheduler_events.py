@@ -20,10 +20,12 @@ class SchedulerSettings:
 
     `horizon` H: the number of planned rounds that a plan may be ahead of the slowest live member. `silence`:
     seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
-    members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
-    end). `generation`: that of the mesh file. `one_process`: all nodes run in this process, and the topology
-    begins anew with each start, so the first plan follows the furthest progress that a node reports. `lag`:
-    how long a member may hold the others (None: for ever). Raises ValueError for values outside these ranges.
+    members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round of
+    learning, which closing rounds follow (None: no end). `generation`: that of the mesh file. `one_process`:
+    all nodes run in this process, and the topology begins anew with each start, so the first plan follows the
+    furthest progress that a node reports. `lag`: how long a member may hold the others (None: for ever).
+    `ends`: an operator ends the run: closing rounds begin at once, and so many seconds without another plan,
+    or no live node, end them (None: it runs). Raises ValueError for values outside these ranges.
     """
 
     run: str
@@ -35,6 +37,7 @@ class SchedulerSettings:
     generation: int = 0
     one_process: bool = False
     lag: LagLimits | None = None
+    ends: float | None = None
 
     def __post_init__(self) -> None:
         size = len(self.schedule.graph.nodes)
@@ -99,7 +102,7 @@ class Ticked:
 class SourceEnded:
     """The data ends with `round`.
 
-    The next plan above it ends the run; rounds that are planned already stay.
+    Closing rounds begin with the next plan above it; rounds that are planned already stay.
     """
 
     round: int

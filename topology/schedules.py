@@ -15,7 +15,7 @@ import numpy as np
 
 from topology.graph import Graph, strongly_connected, union
 from topology.keyed import generator
-from topology.plans import TOLERANCE, IntArray
+from topology.plans import MOST_CLOSING, TOLERANCE, IntArray
 from topology.weights import Weights, metropolis, metropolis_on, permutations
 
 CACHED = 16
@@ -250,3 +250,32 @@ def least_weight(schedule: Schedule, rounds: int) -> tuple[float, bool]:
         positive = positive and bool(is_positive.all())
         least = min(least, own_weights.min(initial=1.0, where=is_positive), weights.values.min(initial=1.0))
     return float(least), positive
+
+
+# Closing rounds: what follows a run's last lesson, so that it goes out and is mixed.
+#
+# One is enough where a run has mixed for long: then the last lesson is a small part of what is known. In a
+# run of fewer rounds than its graph needs to agree most of what is known is still where it was learnt.
+
+APART = 0.05
+"""The L2 distance of a row of weights from 1/N at which its node counts as agreed with all."""
+
+
+def closing_rounds(schedule: Schedule, rounds: int | None) -> int:
+    """Return the number of closing rounds after `rounds` rounds of learning (None: no end): from 1 to 64.
+
+    It is the least c for which each row of A(rounds + c) ... A(rounds + 1) is nearer than 0.05 to 1/N, with
+    all nodes present; 1 if the run has at least so many rounds, or its graph is not connected. Of more than
+    512 nodes no product is made: it is 64 in a run of fewer rounds.
+    """
+    graph, nodes = schedule.graph, schedule.graph.nodes
+    size = len(nodes)
+    if rounds is None or rounds >= MOST_CLOSING or not strongly_connected(graph.sources, graph.targets, size):
+        return 1
+    if size > DENSE:
+        return MOST_CLOSING
+    product, needed = np.eye(size), 0
+    while needed < MOST_CLOSING and np.linalg.norm(product - 1 / size, axis=1).max() >= APART:
+        needed += 1
+        product = schedule.weights(rounds + needed, nodes).dense() @ product
+    return needed if rounds < needed else 1

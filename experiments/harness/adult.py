@@ -20,7 +20,7 @@ from streams.mesh.shipped import example_mesh
 from streams.records.sources import decoded, held_out
 from streams.tools.tuning.trials import Setting
 from topology.keyed import generator
-from topology.schedules import Copies
+from topology.schedules import Copies, closing_rounds
 
 NODES = 4
 PUBLIC = 0.05
@@ -75,18 +75,25 @@ def one_pass(
 ) -> dict[str, FloatArray]:
     """Return AUC and accuracy of each run, shape (R,), on the test rows; so many records a node, once.
 
-    Of the mean of the nodes' last decisions; `_averaged`: of the mean of their decisions over all rounds.
+    Of the mean of the nodes' decisions in the last closing round; `_averaged`: of the mean of their decisions
+    over all rounds of learning.
     """
     mesh = chosen.applied(mesh)
     made = seeded(mesh, seed)
     schedule = Copies(made.schedule, runs)
     learner = made.node(min(mesh.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
-    total = np.zeros((runs, mesh.dimension))
-    last, rounds = total, 0
-    for step in fast(Engine(learner, schedule)).steps(_dealt(seed, runs, chosen.size, records)):
-        last = step.decision.reshape(runs, NODES, -1).mean(1)
-        total, rounds = total + last, rounds + 1
-    return _scored(last, "") | _scored(total / rounds, "_averaged")
+    total, rounds = np.zeros((runs, mesh.dimension)), 0
+    engine = fast(Engine(learner, schedule))
+    for step in engine.steps(_dealt(seed, runs, chosen.size, records)):
+        total, rounds = total + _means(step.decision, runs), rounds + 1
+    last = engine.closed(step, closing_rounds(made.schedule, rounds))
+    return _scored(_means(last, runs), "") | _scored(total / rounds, "_averaged")
+
+
+def _means(decisions: FloatArray, runs: int) -> FloatArray:
+    """Return the mean of each run's nodes, (R, d)."""
+    means: FloatArray = decisions.reshape(runs, NODES, -1).mean(1)
+    return means
 
 
 def _dealt(seed: int, runs: int, size: int, records: int) -> Iterator[Observations]:

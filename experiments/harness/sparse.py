@@ -1,5 +1,6 @@
 """Sparse DOLA (Li et al. 2018, section 5) on sparse rows: what it gets right, and how much of it is 0."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from experiments.harness.dola import hinge_mesh, noisy_engine
 from experiments.harness.texts import Texts, texts
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
+from topology.schedules import closing_rounds
 
 
 def learned(
@@ -38,9 +40,9 @@ def learned(
     }
     mesh = hinge_mesh(nodes, dimension, degree, batch, noise, algorithm, seed=seed)
     rounds = len(found.order) // (nodes * batch)
-    decision = np.zeros((nodes, dimension))
-    for taught in noisy_engine(mesh, noise, rounds, seed).steps(_rounds(found, rounds, nodes, batch)):
-        decision = taught.decision
+    engine = noisy_engine(mesh, noise, rounds, seed)
+    (last,) = deque(engine.steps(_rounds(found, rounds, nodes, batch)), maxlen=1)
+    decision = engine.closed(last, closing_rounds(engine.schedule, rounds))
     scores = _scores(found, decision)
     labels = found.labels[found.held_out]
     right = np.where(scores > 0.0, 1.0, -1.0) == labels

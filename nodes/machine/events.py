@@ -64,13 +64,19 @@ class SlotClosed(NamedTuple):
     read: DataPosition = ()
 
 
+class NoSlot(NamedTuple):
+    """The slot of this round, which was opened, is never closed, as there are no records for it."""
+
+    round: int
+
+
 class LeaveAsked(NamedTuple):
     """The owner asks that no plan names the node from round `leave_from` on (None: withdraws the request)."""
 
     leave_from: int | None
 
 
-Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed | LeaveAsked
+Event = Started | PlanArrived | ReleaseArrived | SlotClosed | NoSlot | DeadlinePassed | LeaveAsked
 
 # --------------------------------------------------------------------------------------------- effects
 

@@ -17,6 +17,8 @@ Rules
   source does not count as silent, and the first value in the edge's log counts, over all restarts, in
   whatever order rounds arrived (`InEdge.drop_before`).
 * After its last learning round a node relays: its release is its consensus, exact, without a charge.
+* A closing round has no slot, and a node relays in it, so its last lesson is sent and mixed. The last round
+  before its leave is a closing one for a node, and so is each round for which it has no records.
 * A node that is asked to leave reports that in its heartbeat. It halts at the first plan from the round of
   its leave on that does not name it.
 
@@ -40,6 +42,7 @@ from nodes.machine.events import (
     Event,
     Evidence,
     LeaveAsked,
+    NoSlot,
     Notice,
     OpenSlot,
     PlanArrived,
@@ -78,7 +81,7 @@ def decide(node: NodeState) -> bool:
         node, _moved(node, open_round.consensus(own_release, neighbours)), open_round.corrected
     )
     decision = node.learner.algorithm.decide(open_round.round, consensus, open_round.share(neighbours))
-    average = averaged(node.record.average, decision)
+    average = node.record.average if open_round.closing else averaged(node.record.average, decision)
     open_round.settled = consensus, decision, average
     releases = tuple([release for _, _, release in neighbours])
     edges = tuple([source.name for source, _ in open_round.place.row])
@@ -114,7 +117,12 @@ def step(node: NodeState) -> bool:
     """Charge, clip, draw and step in one journal record, once the slot is closed and the next plan known."""
     open_round = node.opened
     slot, following = open_round.slot, node.book.first_after(open_round.round)
-    if slot is None or open_round.settled is None or following is None:
+    if open_round.settled is None or following is None:
+        return False
+    if open_round.closing:
+        _relay(node, following)
+        return True
+    if slot is None:
         return False
     consensus, decision, average = open_round.settled
     before = node.record
@@ -139,6 +147,29 @@ def step(node: NodeState) -> bool:
     node.effects.append(Scored(open_round.round, decision, slot.observations, *figures))
     node.open = None
     return True
+
+
+def _relay(node: NodeState, following: Plan) -> None:
+    """End a closing round: the consensus is the next release. No slot, no record, no charge."""
+    open_round, before = node.opened, node.record
+    if open_round.settled is None:
+        raise RuntimeError("no consensus was fixed")
+    consensus, _, _ = open_round.settled
+    if not node.learner.ledger.may_learn(following.round, before.charged):
+        node.secret = None
+    node.write(
+        following,
+        stepped=open_round.round,
+        release=node.learner.relay(consensus),
+        exact=True,
+        charged=before.charged,
+        average=before.average,  # that a round has no slot may be known after its decision
+        position=before.data_position,
+        read=before.read,
+        given_up=open_round.given_up,
+        corrected=open_round.corrected,
+    )
+    node.open = None
 
 
 def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
@@ -205,7 +236,8 @@ def _take_part(node: NodeState, plan: Plan) -> None:
         simulated = node.learner.mechanism.simulated
         message = record.message(identity.run, identity.name, identity.instance, simulated=simulated)
         node.effects.append(SendRelease(targets, message))
-    node.effects.append(OpenSlot(plan.round, record.data_position))
+    if not node.opened.closing:
+        node.effects.append(OpenSlot(plan.round, record.data_position))
     if node.deadlines and place.row:
         node.effects.append(StartDeadline(plan.round))
 
@@ -327,7 +359,7 @@ TRANSITIONS = (
     Transition(Phase.LISTENING, *_BEHIND),
     Transition(Phase.LEARNING, _HEARD, "decide", Phase.DECIDED),
     Transition(Phase.LEARNING, *_BEHIND),
-    Transition(Phase.DECIDED, "its slot and the next plan", "step, journal", Phase.WAITING),
+    Transition(Phase.DECIDED, "its slot, if it has one, and the next plan", "step, journal", Phase.WAITING),
     Transition(Phase.DECIDED, *_BEHIND),
 )
 
@@ -357,6 +389,7 @@ class NodeMachine:
             PlanArrived: self._add_plan,
             ReleaseArrived: self._receive,
             SlotClosed: self._close_slot,
+            NoSlot: self._go_without_slot,
             DeadlinePassed: self._give_up,
             LeaveAsked: self._leave,
         }
@@ -375,13 +408,13 @@ class NodeMachine:
     def held(self) -> bool:
         """Whether the node waits only for some neighbours, and at least as many have sent their releases."""
         open_round = self._node.open
-        return open_round is not None and open_round.slot is not None and open_round.waits_for_few()
+        return open_round is not None and open_round.has_slot and open_round.waits_for_few()
 
     @property
     def done(self) -> bool:
         """Whether the node waits only for the next plan."""
         open_round = self._node.open
-        return open_round is None or (open_round.settled is not None and open_round.slot is not None)
+        return open_round is None or (open_round.settled is not None and open_round.has_slot)
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -449,6 +482,11 @@ class NodeMachine:
         if event.round > open_round.round or open_round.slot is not None:
             raise Misused(f"slot {event.round} was not opened, or closed twice, in round {open_round.round}")
         open_round.slot = event
+
+    def _go_without_slot(self, event: NoSlot) -> None:
+        open_round = self._node.open
+        if open_round is not None and open_round.round == event.round and open_round.slot is None:
+            open_round.closing = True
 
     def _give_up(self, event: DeadlinePassed) -> None:
         node, open_round = self._node, self._node.open

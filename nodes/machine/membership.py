@@ -104,6 +104,10 @@ class Membership:
             (round for round in (self._spent_from, self.asked_from) if round is not None), default=None
         )
 
+    def closes(self, round: int) -> bool:
+        """Return whether a round is the last with this node, so that it learns nothing in it."""
+        return self.asked_from is not None and round >= self.asked_from - 1
+
     def choose(self, record: JournalRecord | None) -> tuple[MembershipChoice, Plan] | None:
         """Return the next action and its plan; None: wait. `record` is the journal's newest.
 

@@ -26,10 +26,11 @@ Heard = tuple[str, float, Release]
 class OpenRound:
     """A node's current round, from plan to step; `settled` once consensus and decision are fixed.
 
-    Beside them is the average of all decisions up to this one.
+    Beside them is the average of all decisions up to this one, but for those of closing rounds. `closing`:
+    the node has no slot, and learns nothing.
     """
 
-    def __init__(self, name: str, plan: Plan, edges: Mapping[str, InEdge]) -> None:
+    def __init__(self, name: str, plan: Plan, edges: Mapping[str, InEdge], *, closing: bool) -> None:
         place = plan.place(name)
         if place is None:
             raise ValueError(f"plan {plan.round} does not name {name!r}")
@@ -37,8 +38,9 @@ class OpenRound:
         self.place = place
         self.round = plan.round
         self.listening = not place.member.full
+        self.closing = closing
         self.slot: SlotClosed | None = None
-        self.settled: tuple[Consensus, Decision, Average] | None = None
+        self.settled: tuple[Consensus, Decision, Average | None] | None = None
         self.corrected: tuple[tuple[int, str], ...] = ()
         self.given_up: tuple[GivenUp, ...] = ()
         self.deadline_started = False
@@ -64,6 +66,11 @@ class OpenRound:
         if self._counted.get(message.source) == message.instance:
             del self._counted[message.source]
             self._releases.pop(message.source, None)
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether the slot is closed, if the round has one."""
+        return self.closing or self.slot is not None
 
     def is_waiting(self) -> bool:
         """Return whether a source is missing."""
@@ -162,6 +169,7 @@ class NodeState:
         self.effects: list[Effect] = []
         self.halted = False
         self._steps = 0
+        self._told_finished = False
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -176,7 +184,20 @@ class NodeState:
             wish,
             self.membership.leave_from,
             accused=self.history.accused()[:MOST_TOLD],
+            finished=self.finished,
         )
+
+    @property
+    def finished(self) -> bool:
+        """Whether it learns in no later round, as its budget is spent."""
+        record = self.history.record
+        return record is not None and not self.learner.ledger.may_learn(record.round, record.charged)
+
+    def tell_finished(self) -> None:
+        """Say at once that it learns no more, the first time that it does not: schedulers wait for it."""
+        if self.finished and not self._told_finished:
+            self._told_finished = True
+            self.effects.append(SendHeartbeat(self.heartbeat))
 
     @property
     def opened(self) -> OpenRound:
@@ -203,7 +224,8 @@ class NodeState:
 
     def open_round(self, plan: Plan) -> OpenRound:
         """Enter the round of the plan; drop earlier plans."""
-        self.open = OpenRound(self.identity.name, plan, self.history.edges)
+        closing = plan.closing > 0 or self.membership.closes(plan.round)
+        self.open = OpenRound(self.identity.name, plan, self.history.edges, closing=closing)
         self.book.drop_before(plan.round)
         return self.open
 
@@ -255,4 +277,6 @@ class NodeState:
             self._steps += 1
             self.effects.append(Stepped(stepped, record))
             if self._steps % max(1, self.horizon // 4) == 0:
+                self._told_finished = self.finished
                 self.effects.append(SendHeartbeat(self.heartbeat))
+            self.tell_finished()

@@ -101,8 +101,9 @@ def leave(
 
     The last round is H rounds (`horizon`) after the newest plan. The node's process reads the announcement
     within a second, forwards it to the schedulers, participates up to the last round, and ends with exit
-    code 0. Call the command where the node's state folder is: the folder keeps the announcement over a
-    restart. What the node has spent stays on record.
+    code 0. In its last round it learns nothing, and sends what it has learnt last. Call the command where the
+    node's state folder is: the folder keeps the announcement over a restart. What the node has spent stays on
+    record.
 
     \b
     Examples:
@@ -196,10 +197,11 @@ def end(
 ) -> None:
     """End the run of a mesh, for all its nodes and for good.
 
-    The command publishes the plan that ends the run, after the schedulers' plans, and waits until its plan is
-    the valid one. Nodes finish the rounds before that plan. Then nodes and schedulers log that the run is
-    over, and exit with 0. The command needs the rights of a scheduler. Nothing of the run is deleted. Running
-    it twice is harmless.
+    The command plans the first closing round, after the schedulers' plans. Nodes finish the rounds before it,
+    and mix what they have learnt last in the closing rounds. Then the run's last plan follows, nodes,
+    schedulers and this command report that the run is over, and exit with 0. If no node is live, or no plan
+    follows within 60 s, the command publishes the last plan at once. It needs the rights of a scheduler.
+    Nothing of the run is deleted. Running it twice is harmless.
 
     Silence never ends a run. A run without `rounds` continues until this command, or until all its nodes have
     left.

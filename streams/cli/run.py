@@ -48,10 +48,10 @@ def without_records(local: LocalRun, file: MeshFile) -> list[str]:
 
 def why_nothing(local: LocalRun) -> str:
     """Return why no round was run."""
-    if local.mesh.done:
-        return "No round was run: the run had ended before."
     if starved(local):
         return f"No round was run: of {', '.join(starved(local))} no records are left."
+    if local.mesh.done:
+        return "No round was run: the run had ended before."
     return "No round was run: the nodes could not continue from their journals."
 
 
@@ -110,10 +110,10 @@ def run(
 ) -> None:
     """Run a mesh in this process, without a broker.
 
-    The process runs all nodes and a scheduler. It ends after the mesh file's rounds, when the first source
+    The process runs all nodes and a scheduler. It ends after the mesh file's rounds, when the last source
     ends, or with Ctrl-C, SIGTERM or SIGHUP. The first such signal lets it finish the planned rounds, a second
     one stops it at once. In each case the results so far are written. The output names the nodes whose
-    records have ended.
+    records have ended; they relay while others learn.
 
     The command gives the warnings of `check`: those on settings first, those on records at the end. If more
     than 1 % of a node's records are malformed, the last line gives their number and the reasons. If more than

@@ -19,7 +19,7 @@ from streams.codec.envelope import (
 from topology.plans import MOST_TOLD, Heartbeat
 
 HEADER = Struct("<BBB16s16s16sQQQ")
-JOIN, LEAVE, HELLO, ACCUSES = 1, 2, 4, 8
+JOIN, LEAVE, HELLO, ACCUSES, FINISHED = 1, 2, 4, 8, 16
 LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)  # names in a mesh file are shorter, so accusations fit
 INSTANCE = 16
 """Bytes of an instance."""
@@ -28,9 +28,10 @@ INSTANCE = 16
 def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
     """Return the bytes of a heartbeat. Raises ValueError for a bad round, id or digest.
 
-    version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello, 8 accuses), digest 16,
-    instance 16, boot 16, stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node
-    (u8 length, ASCII). With flag 8 follow the accused instances: 16 bytes each, at most 8.
+    version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello, 8 accuses, 16 learns no
+    more), digest 16, instance 16, boot 16, stepped u64, join_after u64, leave_from u64 (0 where not
+    asked), run and node (u8 length, ASCII). With flag 8 follow the accused instances: 16 bytes each, at
+    most 8.
     """
     join, leave = heartbeat.join_after, heartbeat.leave_from
     rounds = (heartbeat.stepped, join or 0, leave or 0)
@@ -39,6 +40,7 @@ def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
     flags = (JOIN if join is not None else 0) | (LEAVE if leave is not None else 0)
     flags |= HELLO if heartbeat.hello else 0
     flags |= ACCUSES if heartbeat.accused else 0
+    flags |= FINISHED if heartbeat.finished else 0
     ids = (packed_hex(heartbeat.instance), packed_hex(heartbeat.boot))
     header = HEADER.pack(VERSION, Kind.HEARTBEAT, flags, checked_digest(digest), *ids, *rounds)
     accused = b"".join(map(packed_hex, heartbeat.accused[:MOST_TOLD]))
@@ -57,7 +59,7 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
     )
     end = checked_ids(data, HEADER.size, ((run, Reason.RUN), (node, Reason.SOURCE)))
     check_digest(message_digest, digest)
-    if flags > JOIN | LEAVE | HELLO | ACCUSES:
+    if flags > JOIN | LEAVE | HELLO | ACCUSES | FINISHED:
         raise Refused(Reason.FLAGS, f"{flags}")
     accused = _accused(data, end) if flags & ACCUSES else ()
     if len(data) != end + INSTANCE * len(accused):
@@ -76,6 +78,7 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
         leave_from=leave if flags & LEAVE else None,
         hello=bool(flags & HELLO),
         accused=accused,
+        finished=bool(flags & FINISHED),
     )
 
 

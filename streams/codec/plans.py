@@ -25,7 +25,7 @@ from streams.codec.envelope import (
 from streams.codec.topics import ID_PATTERN
 from topology.plans import NOTHING, Member, Plan, PlanRecord, SlotClock
 
-HEADER = Struct("<BB16sQQIIIII")
+HEADER = Struct("<BB16sQQIIIIII")
 LONGEST = 2**24
 """The longest plan in bytes: 16 MiB, a million edges."""
 _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
@@ -35,13 +35,14 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
     """Return the bytes of a plan. Raises ValueError for a bad id, instance or digest.
 
     version u8, kind u8, digest 16, round u64, follows u64, bytes of the table u32, members N u32, edges E
-    u32, named M u32, generation u32, run (u8 length, ASCII). The table: names joined by commas. Members:
-    place in the table u32 (N,), instance 16 bytes (N,), full u8 (N,). Edges: source u32 (E,), target u32
-    (E,), weight float64 (E,). Earlier plans that name a node: place in the table u32 (M,), count u64
-    (M,).
+    u32, named M u32, generation u32, closing rounds left u32 (0: a round of learning), run (u8 length,
+    ASCII). The table: names joined by commas. Members: place in the table u32 (N,), instance 16 bytes
+    (N,), full u8 (N,). Edges: source u32 (E,), target u32 (E,), weight float64 (E,). Earlier plans that
+    name a node: place in the table u32 (M,), count u64 (M,).
     """
     table, members, named_places = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
-    numbers = (len(table), len(plan.members), plan.weights.size, len(plan.named), plan.generation)
+    sizes = len(table), len(plan.members), plan.weights.size, len(plan.named)
+    numbers = (*sizes, plan.generation, plan.closing)
     parts = (
         HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *numbers),
         packed_ids(plan.run),
@@ -74,7 +75,8 @@ def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[
 @lru_cache(maxsize=64)  # readers in one process share the decoding
 def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     """Return the plan in `data`, its arrays read-only. Raises Refused unless it is one of this run."""
-    message_digest, round_, follows, *sizes, generation = unpacked(data, HEADER, Kind.PLAN, LONGEST)
+    header = unpacked(data, HEADER, Kind.PLAN, LONGEST)
+    message_digest, round_, follows, *sizes, generation, closing = header
     at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
     check_digest(message_digest, digest)
     table, size, edges, named_count = sizes
@@ -92,7 +94,7 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     earlier = zip(_named(names, places), counts.tolist(), strict=True)
     edge_arrays = _edges(data[roster:rest])
     try:
-        return Plan(run, round_, follows, members, *edge_arrays, tuple(earlier), generation)
+        return Plan(run, round_, follows, members, *edge_arrays, tuple(earlier), generation, closing)
     except ValueError as error:
         raise Refused(Reason.MALFORMED, str(error)) from error
 
@@ -162,9 +164,9 @@ def encode_plans(last: Plan | None, plans: tuple[Plan, ...], digest: bytes) -> I
     version u8, kind u8, digest 16, mark of the plan that the first one continues 16 (zeros: it is the
     run's first), plans K u32. Then K times: its bytes u32, the plan. At most 256 KiB, unless it holds one
     plan alone. A record is accepted whole or not at all. A mark is the first half of the SHA-256 of: round
-    u64, follows u64, members N u32, edges E u32, named M u32, generation u32; the run, the members'
-    names, their instances (hexadecimal) and the named names, joined by commas; full u8 (N,), source u32
-    (E,), target u32 (E,), weight float64 (E,), count u64 (M,).
+    u64, follows u64, members N u32, edges E u32, named M u32, generation u32, closing rounds left u32;
+    the run, the members' names, their instances (hexadecimal) and the named names, joined by commas; full
+    u8 (N,), source u32 (E,), target u32 (E,), weight float64 (E,), count u64 (M,).
     """
     mark, parts, size = NOTHING if last is None else last.mark, list[bytes](), RECORD_HEADER.size
     for plan in plans:

@@ -7,23 +7,19 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from streams.bus.bus import Bus, Unreachable
 from streams.bus.diagnosis import Expiry
-from streams.bus.mesh_log import Entry, MeshLog, messages, valid
+from streams.bus.mesh_log import MeshLog
 from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
-from streams.codec import encode_plans
-from streams.codec.envelope import PLAIN, Envelope
-from streams.live.scheduler_role import SchedulerRole, scheduler_start
+from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, scheduler_start
 from streams.live.serving import warn_of_end
 from streams.mesh.file import MeshFile, refuse_ended, scheduler_envelope
 from streams.mesh.settings.node import LIVENESS
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from streams.runtime.kafka import KafkaProcess, open_bus, opened, reached
-from streams.runtime.process import FLUSH, Ask, Failed, Stop, retry_until_reachable
-from topology.planning import end_plan
-from topology.plans import Chain, Plan, PlanRecord
+from streams.runtime.kafka import KafkaProcess, open_bus
+from streams.runtime.process import Ask, Failed, ProcessExit, ProcessStopped, Stop, retry_until_reachable
+from topology.plans import Plan
 
 LOGGER = logging.getLogger("mirrormesh.scheduler")
 
@@ -70,74 +66,55 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         LOGGER.info("stopped, as asked")
 
 
-# Ends a run for an operator: publishes a plan without members, as a scheduler publishes plans.
+# Ends a run by the word of an operator: one more scheduler, which begins the closing rounds at once.
 
 PATIENCE = 60.0
-"""Seconds for which schedulers' plans may be published before this one."""
+"""Seconds, and two slots by time, without another plan, after which the run ends without more of them."""
 
 
-class RunEnd:
-    """Ends one run.
+class _Newest(SchedulerWatcher):
+    """Keeps the newest valid plan."""
 
-    Schedulers continue meanwhile, and the first record after the last plan is the valid one.
-    """
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
 
-    def __init__(self, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
-        self._digest, self._log, self._bus, self._envelope = digest, log, bus, envelope
-        self._topic = log.topics.topology
-        stored = log.plans()
-        self._next = stored[-1].record.offset + 1 if stored else bus.span(self._topic)[0]
-        self._chain = Chain(whole=not stored)
-        self._take(valid(stored))
-
-    @property
-    def last(self) -> Plan | None:
-        """The last valid plan."""
-        return self._chain.last
-
-    def attempt(self) -> Plan | None:
-        """Publish the end after the last valid plan, and read on; return the plan that ends the run, if any.
-
-        Raises Unreachable, although the plan may have been published, and OffsetOutOfRange.
-        """
-        last = self._follow()
-        if last is not None and not last.ended:
-            end = end_plan(self._log.topics.run, last.round + 1, last, last.generation)
-            for value in encode_plans(last, (end,), self._digest):
-                self._bus.send(self._topic, self._envelope.sealed(value))
-            if not self._bus.flush(FLUSH):
-                raise Unreachable("the end of the run is not acknowledged yet")
-            last = self._follow()
-        return last if last is not None and last.ended else None
-
-    def _follow(self) -> Plan | None:
-        entries = self._log.plans(self._next)
-        if entries:
-            self._next = entries[-1].record.offset + 1
-            self._take(entries)
-        return self.last
-
-    def _take(self, entries: list[Entry[PlanRecord]]) -> None:
-        for record in messages(entries):
-            self._chain.take(record)
+    def planned(self, plan: Plan | None) -> None:
+        """Keep it."""
+        self.plan = plan
 
 
 def end_run(file: MeshFile, stop: Stop) -> Plan:
-    """End the run of a mesh file, and return its last plan. Raises Failed, Stopped, BusError.
+    """End the run of a mesh file, after its closing rounds, and return its last plan.
 
-    The process needs a scheduler's rights.
+    Schedulers continue meanwhile: once one closing round is planned, all plan the others. The process needs a
+    scheduler's rights. Raises Failed, ProcessStopped, BusError.
     """
-    mesh, topics, envelope = file.mesh, file.resolved.topics, scheduler_envelope(file)
+    mesh, topics, slots = file.mesh, file.resolved.topics, file.resolved.clock
+    patience = PATIENCE + (0.0 if slots is None else 2 * slots.period)
+    settings = file.resolved.scheduler(silence=mesh.silence, rounds=None)
+    ask: Ask = partial(retry_until_reachable, stop)
     with ExitStack() as closing:
-        reached(file.mesh_broker, stop)
         access = scheduler_access(topics, mesh.nodes)
-        bus = retry_until_reachable(stop, lambda: opened(file.mesh_broker, access, mesh_specs(file.resolved)))
-        closing.callback(bus.close)
-        end = retry_until_reachable(stop, lambda: RunEnd(file.digest(), MeshLog.of(file, bus), bus, envelope))
-        until = time.monotonic() + PATIENCE
-        while (ended := retry_until_reachable(stop, end.attempt)) is None:
-            if end.last is None:
-                raise Failed(f"run {mesh.run} of mesh {mesh.name} has no plan yet: there is nothing to end")
-            if time.monotonic() > until:
-                raise Failed(f"other plans came between for {PATIENCE:.0f} s: stop the schedulers first")
-        return ended
+        bus = open_bus(file.mesh_broker, access, mesh_specs(file.resolved), stop, closing)
+        plans = ask(lambda: MeshLog.of(file, bus).valid_plans())
+        if not plans:
+            raise Failed(f"run {mesh.run} of mesh {mesh.name} has no plan yet: there is nothing to end")
+        newest = _Newest()
+        newest.plan = plans[max(plans)]
+        process = KafkaProcess(bus, "scheduler", LIVENESS, LOGGER)
+        scheduler = SchedulerRole(
+            replace(settings, ends=patience),
+            topics,
+            file.digest(),
+            secrets.token_bytes(16),
+            newest,
+            scheduler_envelope(file),
+            slots,
+        )
+        start = ask(lambda: scheduler_start(topics, mesh.nodes, bus))
+        scheduler.presence.hello(bus, ask)
+        try:
+            process.run({"scheduler": scheduler.role(start, process.world, lambda: None)}, stop)
+        except ProcessExit:
+            return newest.plan
+        raise ProcessStopped

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from nodes.accounting.guarantee import Price
 from nodes.learner import Learner
-from nodes.machine.events import OpenSlot, Report, SlotClosed
+from nodes.machine.events import NoSlot, OpenSlot, Report, SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.slots import ClosedSlot, Slots
 from nodes.privacy.private import Private
@@ -139,6 +139,7 @@ class MemoryMesh:
         self.broker = MemoryBroker(parts.all_topics, faults)
         self.bus = MemoryBus(self.broker)
         self.nodes = {}
+        slotless = Slotless()
         for name in names:
             price, instance = parts.prices.get(name), new_id()
             self.nodes[name] = MemoryNode(
@@ -152,6 +153,7 @@ class MemoryMesh:
                 if state is None
                 else open_journal(state, name, contexts[name], instance, price),
                 report=report,
+                slotless=slotless,
             )
         self.scheduler = MemoryScheduler(parts, self.broker)
         self._period = heartbeat_period(parts.scheduler.silence)
@@ -273,11 +275,40 @@ LOOK = 0.1
 """Seconds of virtual time between looks for labels that cannot be read."""
 
 
+class Slotless:
+    """The nodes of one process whose records have ended: they go without slots while another one learns.
+
+    So they relay. The round in which nobody learns is not run: the run ends there, and
+    all nodes are where a longer source continues.
+    """
+
+    def __init__(self) -> None:
+        self._learnt = 0
+        self._waiting: list[tuple[int, Pending]] = []
+
+    def add(self, round: int, pending: Pending) -> None:
+        """Let a node wait in a round for which it has no slot."""
+        self._waiting.append((round, pending))
+        self._answer()
+
+    def learns(self, round: int) -> None:
+        """Note that a node has a slot in a round."""
+        self._learnt = max(self._learnt, round)
+        self._answer()
+
+    def _answer(self) -> None:
+        due = [waiting for waiting in self._waiting if waiting[0] <= self._learnt]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] > self._learnt]
+        for round, pending in due:
+            pending.answer(partial(NoSlot, round))
+
+
 class MemorySlots:
     """Closes a process's slots from records in memory, each `seconds` of virtual time after it was opened.
 
     `closed` is called with a slot in the node's turn. `labels`: if labels come later, a slot closes when its
-    records are due. `starved`: whether too few records are left for a slot.
+    records are due. `starved`: no records are left for a slot; `ended` is called then. `slotless`: the nodes
+    of its process that have no records; None: it waits for no others.
     """
 
     def __init__(
@@ -287,9 +318,11 @@ class MemorySlots:
         seconds: Callable[[int], float],
         closed: Callable[[SlotClosed], SlotClosed],
         labels: LabelFiller | None = None,
+        ended: Callable[[], None] = lambda: None,
+        slotless: Slotless | None = None,
     ) -> None:
         self._feed, self._broker, self._seconds, self._closed = feed, broker, seconds, closed
-        self._labels = labels
+        self._labels, self._ended, self._slotless = labels, ended, slotless
         self.starved = False
 
     @property
@@ -302,7 +335,14 @@ class MemorySlots:
         slot_records = self._feed.take(opened)
         if slot_records is None:
             self.starved = True
+            self._ended()
+            if self._slotless is None:
+                pending.answer(partial(NoSlot, opened.round))
+            else:
+                self._slotless.add(opened.round, pending)
             return
+        if self._slotless is not None:
+            self._slotless.learns(opened.round)
         answer = partial(self._answer, *slot_records, pending)
         seconds = self._seconds(opened.round)
         if self._labels is not None:
@@ -355,6 +395,7 @@ class MemoryNode:
         new_id: Callable[[], str],
         journal: NodeJournal,
         report: Callable[[str, Report], None],
+        slotless: Slotless | None = None,
     ) -> None:
         self.name = name
         self.refused: list[tuple[str, Refused]] = []
@@ -363,7 +404,7 @@ class MemoryNode:
         self.journal = journal
         self._parts, self._mesh, self._broker, self._faults = parts, context, broker, faults
         self._new_id, self._told = new_id, _Told(partial(report, name), self.refused)
-        self._data = DataLog(iter(parts.records))
+        self._data, self._slotless = DataLog(iter(parts.records)), slotless
         self._effects = 0
         self._leave_from: int | None = None
         self._bus = MemoryBus(broker)
@@ -379,7 +420,7 @@ class MemoryNode:
 
     @property
     def starved(self) -> bool:
-        """Whether its source has ended."""
+        """Whether its source has ended, so that it only relays."""
         return self._slots is not None and self._slots.starved
 
     @property
@@ -406,7 +447,10 @@ class MemoryNode:
         )
         role.recover(bus, at_once, alone=not bus.end(mesh.topics.progress(self.name)))
         feed = SlotFeed(self._data, parts.slots, parts.decoder)
-        self._slots = slots = MemorySlots(feed, broker, lambda _: self._faults.slot_time, role.closed)
+        seconds = self._faults.slot_time
+        self._slots = slots = MemorySlots(
+            feed, broker, lambda _: seconds, role.closed, slotless=self._slotless
+        )
         beat = None if mesh.silence is None else heartbeat_period(mesh.silence)
         process = role.role(self._told, slots.open, clock=lambda: broker.now, beat=beat)
         runner = Runner(process, in_memory(broker, bus), partial(self._over, role), self._before_effect)

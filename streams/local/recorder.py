@@ -27,9 +27,11 @@ def for_the_owner(count: Private[T]) -> T:
 
 @dataclass(slots=True)
 class NodeHistory:
-    """The rounds of one node, in order; entry k of each list is round `rounds[k]`.
+    """The rounds of one node in which it had a slot, in order; entry k of each list is round `rounds[k]`.
 
     `gaps`: max_j ||q_j - q_i|| over the releases it heard; `regrets`: local first-order regret R_T.
+    `newest`: the newest record of its journal, of whichever round. `closed`: the decision of its last closing
+    round, once the run has ended (`streams.local.run`).
     """
 
     regret: LocalRegret
@@ -39,6 +41,8 @@ class NodeHistory:
     observations: list[Observations] = field(default_factory=list)
     regrets: list[float] = field(default_factory=list)
     records: list[JournalRecord] = field(default_factory=list)
+    newest: JournalRecord | None = None
+    closed: Decision | None = None
 
 
 class Recorder:
@@ -61,7 +65,7 @@ class Recorder:
             case Decided():
                 self._pending[name] = report  # may come again after a crash; counts once stepped
             case Stepped(record=record):
-                node.records.append(record)
+                node.newest = record
             case Scored():
                 self._scored(name, node, report)
 
@@ -79,6 +83,18 @@ class Recorder:
         """Return the decisions of the common rounds, shape (T, N, d), nodes in bytes order."""
         common = self.common_rounds
         return np.stack([np.array(node.decisions[:common]) for node in self.nodes.values()], axis=1)
+
+    def last_decisions(self) -> FloatArray:
+        """Return the decisions of the last closing round, shape (N, d), nodes in bytes order.
+
+        A node that left before has its last one. Of a run that did not come so far they are those of the last
+        common round.
+        """
+        nodes = self.nodes.values()
+        if all(node.closed is None for node in nodes):
+            last: FloatArray = self.decisions()[-1]
+            return last
+        return np.stack([node.decisions[-1] if node.closed is None else node.closed for node in nodes])
 
     def observations(self, batch_size: int) -> Observations:
         """Return the nodes' observations of the common rounds, over (T, N, h); missing ones are absent."""
@@ -98,6 +114,8 @@ class Recorder:
     def _scored(self, name: str, node: NodeHistory, scored: Scored) -> None:
         decided = self._pending.pop(name)
         node.rounds.append(scored.round)
+        if node.newest is not None:
+            node.records.append(node.newest)
         node.decisions.append(scored.decision)
         offsets = [release - decided.own for release in decided.heard]
         node.gaps.append(max([math.sqrt(np.add.reduce(q * q)) for q in offsets], default=0.0))

@@ -18,7 +18,7 @@ from nodes.accounting.guarantee import Guarantee
 from nodes.checks import as_text, rounded_up
 from nodes.regret import network_regret
 from nodes.sparse import Rows
-from nodes.values import Average, FloatArray
+from nodes.values import FloatArray
 from streams.ledger import Promise, Reuse, known_spends, lives_of
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
@@ -70,8 +70,8 @@ class NodeSummary:
     `untimed`, `late` and `overfull` count records that entered no slot; `learnt` counts records that entered
     a slot and could be decoded. `verdict`: how good its decisions are on its own records; None for a loss
     without a label to predict. Counts are None if nobody counted (records.slot_feed.RecordCounts). Regret
-    and these counts are private figures. `decision` is the newest decision, `average` the average over the
-    `averaged` rounds of the current life of the node's journal; both are public.
+    and these counts are private figures. `decision` is that of the last closing round, `average` the average
+    over the `averaged` rounds of the current life of the node's journal; both are public.
     """
 
     name: str
@@ -112,11 +112,12 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run. `rounds`: the number of rounds that every node has stepped, `first_round` to `last_round`.
+    """A run. `rounds`: the rounds in which every node had a slot, `first_round` to `last_round`.
 
-    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
-    `average_score` are those of their running averages. `left_out`: held-out records that cannot be decoded.
-    `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where it is not known.
+    `decision` is the mean of the nodes' decisions in the last closing round, shape (d,), and `score` its
+    score; `average` and `average_score` are those of their running averages. `left_out`: held-out records
+    that cannot be decoded. `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where
+    it is not known.
     `minimises`: whether decisions minimise the loss; regret has no meaning where they do not.
     """
 
@@ -179,16 +180,17 @@ def summarise(
     mesh, rounds = file.mesh, recorder.common_rounds
     if reuses is None:
         reuses = known_spends(file, recorder.nodes, own=lives_of(file, _charges(recorder)))
+    decisions: Iterable[FloatArray] = recorder.last_decisions() if rounds else [np.empty(0)] * len(mesh.nodes)
     nodes = tuple(
-        _with(_node(file, name, history, rounds, reuses.get(name)), (counts or {}).get(name))
-        for name, history in recorder.nodes.items()
+        _with(_node(file, name, history, rounds, last, reuses.get(name)), (counts or {}).get(name))
+        for (name, history), last in zip(recorder.nodes.items(), decisions, strict=True)
     )
     if rounds == 0:
         return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
     nodes = tuple(
         replace(node, verdict=recorder.verdict(node.name, np.array(node.decision))) for node in nodes
     )
-    decision = recorder.decisions()[-1].mean(0)
+    decision = np.mean([node.decision for node in nodes], axis=0)
     average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds
     loss, observed = file.resolved.loss, file.resolved.algorithm.observed
@@ -220,10 +222,10 @@ def _with(node: NodeSummary, counts: RecordCounts | None) -> NodeSummary:
 
 def _charges(recorder: Recorder) -> dict[str, tuple[int, float]]:
     """Return the rounds that each node has charged, and what its stream has cost."""
-    last = {name: history.records[-1] for name, history in recorder.nodes.items() if history.records}
+    last = {name: history.newest for name, history in recorder.nodes.items()}
     return {
-        name: (last[name].charged, last[name].epsilon_spent) if name in last else (0, 0.0)
-        for name in recorder.nodes
+        name: (0, 0.0) if newest is None else (newest.charged, newest.epsilon_spent)
+        for name, newest in last.items()
     }
 
 
@@ -243,28 +245,24 @@ def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | 
     return None if epsilon is None else rounded_up(epsilon)
 
 
-def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: Reuse | None) -> NodeSummary:
-    guarantee = file.resolved.node(name).guarantee
-    if not rounds:
-        return NodeSummary(name, 0.0, _stream(guarantee, 0.0, reuse), 0, guarantee, reuse=reuse)
-    last = spent(history, rounds)[-1]
-    average = _averages(history)[history.rounds[rounds - 1]]
+def _node(
+    file: MeshFile, name: str, history: NodeHistory, rounds: int, decision: FloatArray, reuse: Reuse | None
+) -> NodeSummary:
+    guarantee, newest = file.resolved.node(name).guarantee, history.newest
+    paid = 0.0 if newest is None else newest.epsilon_spent  # it may have learnt on while others relayed
+    if not rounds or newest is None or newest.average is None:
+        return NodeSummary(name, 0.0, _stream(guarantee, paid, reuse), 0, guarantee, reuse=reuse)
     return NodeSummary(
         name,
         history.regrets[rounds - 1] / rounds,
-        _stream(guarantee, last, reuse),
+        _stream(guarantee, paid, reuse),
         sum(int((~observed.present).sum()) for observed in history.observations[:rounds]),
         guarantee,
-        tuple(history.decisions[rounds - 1].tolist()),
-        tuple(average.mean.tolist()),
-        average.rounds,
+        tuple(decision.tolist()),
+        tuple(newest.average.mean.tolist()),
+        newest.average.rounds,
         reuse,
     )
-
-
-def _averages(history: NodeHistory) -> dict[int, Average]:
-    """Return the running average after each round."""
-    return {record.stepped: record.average for record in history.records if record.average is not None}
 
 
 # Writes the files of a run: each whole under another name first, then renamed.

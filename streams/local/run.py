@@ -1,15 +1,19 @@
 """Runs and records a mesh file's whole mesh in one process, for `run`, `demo` and notebooks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from nodes.accounting.spends import Spend
 from nodes.algorithms import Algorithm
+from nodes.learner import Learner, consensus_and_decision
 from nodes.machine.journal import JournalRecord
 from nodes.regret import LocalRegret
+from nodes.values import Consensus, Decision, Mixing, Release
 from streams.bus.memory import Faults
 from streams.ledger import Reuse, data_of, known_spends, stated_apart
 from streams.live.spend import begun_life, end_node
@@ -28,6 +32,7 @@ from streams.records.slot_feed import RecordCounts
 from streams.records.sources import check_source, open_source, records_to_score
 from streams.state.data_order import check_order, keep_order
 from streams.state.spends import all_spends, begin_life, put_aside, to_line
+from topology.schedules import closing_rounds
 
 
 def mesh_parts(
@@ -142,8 +147,7 @@ class LocalSpends:
     def end(self, recorder: Recorder) -> None:
         """Record how far the run has come. Raises JournalError."""
         for name, last in self._last.items():
-            stepped = recorder.nodes[name].records
-            newest = stepped[-1] if stepped else last
+            newest = recorder.nodes[name].newest or last
             if newest is not None:
                 end_node(self.state, self._file.resolved, name, newest)
             spend = self._own[name]
@@ -191,6 +195,44 @@ def _round(record: JournalRecord) -> int:
     return record.round
 
 
+# The closing rounds of a run in one process: a view of what its journals end with.
+#
+# On a broker they are rounds of the plan. Here everything is at hand once the journals are closed: each ends
+# with the release of round T + 1, which was charged in round T. The first closing round mixes those, each
+# further one what the one before has mixed, all in memory. Nothing is told that was not charged: a relay is a
+# function of releases that are. So no journal, round number or slot is used up, and a run that goes on from
+# its state begins with round T + 1 as if it had never closed.
+
+
+def closing_decisions(parts: MeshParts, records: Mapping[str, JournalRecord]) -> dict[str, Decision]:
+    """Return each node's decision in its last closing round, from the newest records of all nodes.
+
+    They have the bits of those in a run whose plans have closing rounds. A node that has left has none.
+    """
+    round = max(record.round for record in records.values())
+    releases = {name: record.release for name, record in records.items() if record.round == round}
+    schedule, algorithm = parts.scheduler.schedule, next(iter(parts.nodes.values())).learner.algorithm
+    decisions: dict[str, Decision] = {}
+    for number in range(round, round + closing_rounds(schedule, round - 1)):
+        names = tuple(name for name in sorted(releases) if not _has_left(parts.nodes[name].learner, number))
+        if not names:
+            break
+        mixed = Mixing(schedule.weights(number, names))
+        stacked = Release(np.stack([releases[name] for name in names]))
+        consensus, decided = consensus_and_decision(algorithm, mixed, number, stacked)
+        decisions |= zip(names, map(Decision, decided), strict=True)
+        relays = [
+            parts.nodes[name].learner.relay(Consensus(row))
+            for name, row in zip(names, consensus, strict=True)
+        ]
+        releases = dict(zip(names, relays, strict=True))
+    return decisions
+
+
+def _has_left(learner: Learner, round: int) -> bool:
+    return learner.leave_from is not None and round >= learner.leave_from
+
+
 class LocalRun:
     """One run of a mesh in this process. `recorder` has its rounds so far.
 
@@ -232,12 +274,12 @@ class LocalRun:
 
     def unread(self, name: str) -> int:
         """Return the number of a node's records after its last step, or all. Reads up to `MOST_COUNTED`."""
-        stepped = self.recorder.nodes[name].records
-        position = stepped[-1].data_position if stepped else ()
+        newest = self.recorder.nodes[name].newest
+        position = () if newest is None else newest.data_position
         return 0 if position is None else for_the_owner(self.mesh.nodes[name].unread(position))
 
     def finish(self) -> None:
-        """End the run after the last planned round, and close it.
+        """End the run after the last planned round, close its journals, and mix what they end with.
 
         The mechanisms' secrets are erased; a continued run begins new ones.
         """
@@ -247,6 +289,11 @@ class LocalRun:
             if node.halted:
                 node.journal.forget_secret()
         self.mesh.close()
+        nodes = self.recorder.nodes
+        records = {name: node.newest for name, node in nodes.items() if node.newest is not None}
+        if self.parts.scheduler.one_process and self.recorder.common_rounds:
+            for name, decision in closing_decisions(self.parts, records).items():
+                nodes[name].closed = decision
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,10 +297,22 @@ class Mesh:
         """The time for which a node on a broker may delay the others, in seconds; None: no limit."""
         return lag_limits(self.settings)
 
+    def last_round(self, rounds: int | None) -> int | None:
+        """Return the last of so many rounds in which any node may learn: budgets are public. None: no end."""
+        ends = [rounds, self._budgets_last]
+        return min((end for end in ends if end is not None), default=None)
+
+    @cached_property
+    def _budgets_last(self) -> int | None:
+        ends = [self.node(name).ledger.last_learning_round for name in self.settings.nodes]
+        if None in ends:
+            return None
+        return max(end for end in ends if end is not None)
+
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
         """Return the settings of every scheduler. `silence` is in seconds; None: without limit."""
         mesh = self.settings
-        waits = silence, mesh.min_members, rounds
+        waits = silence, mesh.min_members, self.last_round(rounds)
         return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, *waits, mesh.generation)
 
 

@@ -223,6 +223,8 @@ class Timing:
         if self._closed > self._decided:
             self._data.total += self._closed - self._decided
         self._plan.total += told_between(self._decided_at, self._plan_read(next_round))
+        self._entered_at = self._decided_at = self._clock()  # a closing round opens no slot
+        self._decided = self._closed = now
 
     def _plan_read(self, round: int) -> float:
         """Return when the round's plan was read: by the current event, unless noted before."""

@@ -18,6 +18,7 @@ class Reached(StrEnum):
 
     LATE = "late correction"
     RELAY = "relay after budget"
+    CLOSING = "restart in a closing round"
     JOINED = "join during a partition"
     EVIDENCE = "evidence"
     POISON = "poison"

@@ -93,6 +93,9 @@ class SimulatedWatcher(Protocol):
     def wished(self, node: "SimulatedNode", leave_from: int | None) -> None:
         """Record that a process has learnt of its owner's wish to leave."""
 
+    def data_ended(self, node: "SimulatedNode") -> None:
+        """Record that a process has no more records for a slot."""
+
     def effect(self, node: "SimulatedNode") -> None:
         """Record that the machine's next effect follows."""
 
@@ -220,7 +223,8 @@ class SimulatedNode(NodeObserver):
         self._watcher.started(self)
         feed = SlotFeed(self._data, parts.slots, parts.decoder)
         self.labels = self._labels_anew(world)
-        slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed, self.labels)
+        ended = partial(self._watcher.data_ended, self)
+        slots = MemorySlots(feed, self._broker, self._slot_seconds, role.closed, self.labels, ended)
         process = role.role(self, slots.open, clock=world.clock, beat=heartbeat_period(mesh.silence))
         self.runner = Runner(process, world, partial(self.process.over, self, role), self._before_effect)
         return self.runner

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nodes.learner import Learner
 from nodes.machine.events import BeforeStep, Decided, Notice, Report, Scored
@@ -43,6 +43,7 @@ from streams.simulation.oracle.given import (
 )
 from streams.simulation.oracle.oracle import Oracle
 from streams.simulation.oracle.releases import WatchedProcess
+from streams.simulation.oracle.steps import NodeAccount
 from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
 from topology.keyed import generator
@@ -135,6 +136,10 @@ class Watch:
     def wished(self, node: SimulatedNode, leave_from: int | None) -> None:
         """Record that a process has learnt of its owner's wish to leave."""
         self.oracle.wished(self._processes[node], leave_from)
+
+    def data_ended(self, node: SimulatedNode) -> None:
+        """Record that a process has no more records for a slot."""
+        self.oracle.data_ended(self._processes[node])
 
     def journalled(self, node: SimulatedNode, record: JournalRecord, secret: Secret | None) -> None:
         """Check a record that has become durable."""
@@ -245,8 +250,10 @@ def setup_of(scene: Scene) -> Setup:
         parts.digest,
         next(iter(parts.nodes.values())).learner.algorithm.dimension,
         parts.horizon,
-        scene.setting.rounds,
-        {generation: FileFacts(tree, edges[generation]) for generation, (tree, _) in scene.files.items()},
+        {
+            generation: FileFacts(tree, edges[generation], _last_round(scene.setting.rounds, tree, files))
+            for generation, (tree, files) in scene.files.items()
+        },
         {name: node.learner.release_bound for name, node in parts.nodes.items()},
         topics.topology,
         {topics.progress(name): name for name in parts.nodes},
@@ -257,6 +264,15 @@ def setup_of(scene: Scene) -> Setup:
         clock,
         {name: labels.facts for name, labels in scene.labels.items()},
     )
+
+
+def _last_round(rounds: int, tree: Mapping[str, Any], parts: MeshParts) -> int:
+    """Return the last round in which a node may learn; by the product where the oracle has no formula."""
+    facts = FileFacts(tree, frozenset(), rounds)
+    accounts = [NodeAccount.of(facts, name) for name in parts.nodes]
+    if not all(account.known for account in accounts):
+        return parts.scheduler.rounds or rounds
+    return min(rounds, max(rounds if account.last is None else account.last for account in accounts))
 
 
 def _edges(parts: MeshParts) -> frozenset[tuple[str, str]]:

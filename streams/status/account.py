@@ -289,7 +289,7 @@ def charge_counts_by(plans: Collection[Plan], stepped: Mapping[str, int | None])
     plan_counts: dict[str, int] = {}
     for plan in plans:
         counts = dict(plan.named)
-        counts |= {member.name: counts.get(member.name, 0) + 1 for member in plan.members}
+        counts |= {member.name: counts.get(member.name, 0) + (not plan.closing) for member in plan.members}
         plan_counts |= {name: count for name, count in counts.items() if count > plan_counts.get(name, 0)}
     planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=None)
     charge_counts = {}

@@ -14,7 +14,7 @@ from nodes.privacy.mechanism import Audited
 from nodes.privacy.query import QueryMechanism
 from streams.bus.bus import Stores, UnknownTopic
 from streams.bus.logs import reached
-from streams.bus.mesh_log import MeshLog
+from streams.bus.mesh_log import MeshLog, messages
 from streams.codec import Refused
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.wire import Collaboration, Wire
@@ -56,10 +56,18 @@ class EdgeRelease(NamedTuple):
 
 
 class ReleaseSource(NamedTuple):
-    """A node's public settings: whether its mechanism protects, and its last learning round (None: none)."""
+    """A node's public settings: whether its mechanism protects, and its last learning round (None: none).
+
+    `leaves`: the rounds from which it has asked to be in no plan.
+    """
 
     protected: bool
     last_learning_round: int | None = None
+    leaves: frozenset[int] = frozenset()
+
+    def may_have_closed(self, round: int) -> bool:
+        """Return whether it may have learnt nothing in that round, as it was its last one, or a later one."""
+        return any(round >= leave_from - 1 for leave_from in self.leaves)
 
 
 class Finding(NamedTuple):
@@ -164,7 +172,8 @@ def _wrong(
     if source.protected:
         before = planned.plans.get(plan.follows)
         reason = _exact_because(plan, before, first, source.last_learning_round)
-        if reason is None and any(release.exact for release in alike):
+        due = reason is None and not source.may_have_closed(plan.follows)
+        if due and any(release.exact for release in alike):
             wrong.append((FindingKind.EXACT, "without noise, where noise is due"))
         if reason is not None and not all(release.exact for release in alike):
             wrong.append((FindingKind.DRAWN, f"with noise, though {reason}"))
@@ -191,6 +200,8 @@ def _exact_because(
     listened = before.member(release.source) if before is not None else None
     if listened is not None and listened.instance == release.instance and not listened.full:
         return "it listened in the round before"
+    if before is not None and before.closing:
+        return "the round before was a closing one"
     if last_learning is not None and plan.follows > last_learning:
         return f"its last learning round is {last_learning}"
     return None
@@ -238,7 +249,11 @@ def read_stored(file: MeshFile, stores: Stores, is_there: Callable[[str], bool])
     edges |= {edge for edge in earlier_edges if edge[0] in graph.nodes and is_there(log.topics.edge(*edge))}
     for name in graph.nodes:
         node = file.resolved.node(name)
-        sources[name] = ReleaseSource(node.ledger.epsilon is not None, node.ledger.last_learning_round)
+        wishes = [beat.leave_from for beat in messages(log.heartbeats(name))]
+        leaves = frozenset([round for round in wishes if round is not None])
+        sources[name] = ReleaseSource(
+            node.ledger.epsilon is not None, node.ledger.last_learning_round, leaves
+        )
         targets = sorted(target for source, target in edges if source == name)
         for target, value, release in log.releases(node.expected, targets):
             value_digest = hashlib.sha256(value).digest()
@@ -253,8 +268,6 @@ def read_stored(file: MeshFile, stores: Stores, is_there: Callable[[str], bool])
                     value_digest,
                 )
             )
-    for name in graph.nodes:
-        log.heartbeats(name)
     plans = list(log.valid_plans().values())
     return Read(plans, releases, sources, log.refused, tuple(sorted(_edges(plans) - edges)))
 

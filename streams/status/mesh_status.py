@@ -196,7 +196,7 @@ class StatusTracker:
         round, middle = self._course.round, median(stepped or [0])
         if over:  # a node that died before the end delays no other
             round = max(stepped, default=0)
-        planned = [plan.round for plan in self._plans if not plan.ended]
+        planned = [plan.round for plan in self._plans if not plan.ended and not plan.closing]
         reported = {
             name: self._beats[name].stepped if name in self._beats else 0 for name in self._mesh.nodes
         }
@@ -206,6 +206,7 @@ class StatusTracker:
         )
         ahead = sum(number > round for number in planned)
         rate, rounds = None if over or not live else self._course.rate, self._mesh.rounds
+        round = round if rounds is None else min(round, rounds)  # closing rounds do not count
         return MeshStatus(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
 
     def _row(self, name: str, charge_count: ChargeCount, now: float, middle: float) -> NodeStatus:

@@ -18,6 +18,7 @@ from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
 from streams.terminal.text import counted, described, headline, listed, promises, spending
+from topology.schedules import closing_rounds
 
 Fact = tuple[str, str]
 
@@ -35,6 +36,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield from _members(file)
     schedule_windows = windows(file.resolved.schedule, rounds)
     yield from edges(file.resolved, schedule_windows)
+    yield "closing", _closing(file.resolved, rounds)
     for names in _alike(mesh):
         yield from _privacy(file.resolved, names, rounds)
     yield from bounds(file, schedule_windows, rounds)
@@ -67,6 +69,15 @@ def rule_facts(mesh: MeshSettings) -> Iterator[Fact]:
 def _as_written(value: object) -> str:
     """Return a setting's value as on one line of a mesh file."""
     return "none" if value is None else as_flow(value)
+
+
+def _closing(mesh: Mesh, rounds: int | None) -> str:
+    last = mesh.last_round(rounds)
+    count = closing_rounds(mesh.schedule, last)
+    after = "the end" if last is None else f"round {last:,}"
+    reason = " (the run is short for its graph)" if count > 1 else ""
+    mixing = "nodes mix what was learnt last, and learn and charge nothing"
+    return f"{counted(count, 'round')}{reason} after {after}: {mixing}"
 
 
 def _members(file: MeshFile) -> Iterator[Fact]:

@@ -13,10 +13,9 @@ from streams.bus.provision import provision
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import decode_release, encode_release
 from streams.local.mesh import MemoryMesh
-from streams.local.run import mesh_parts
 from streams.mesh.file import load
 from tests.support.brokers.topics import PATIENCE
-from tests.support.meshes.files import ignore
+from tests.support.meshes.files import ignore, planned_to_close
 from tests.support.meshes.on_broker import small_mesh_file
 from tests.support.processes.in_process import Commands
 from tests.support.processes.mesh import LiveMesh, wait_until
@@ -24,6 +23,10 @@ from tests.support.processes.mesh import LiveMesh, wait_until
 pytestmark = pytest.mark.kafka
 
 ROUNDS = 20
+CLOSED = ROUNDS + 1
+"""The closing round."""
+NODES = {"a": {}, "b": {}, "c": {"epsilon": 0.5}}
+"""Two whose budgets are spent while the third one learns."""
 EXACT = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact", "budget": 15}
 
 
@@ -46,7 +49,7 @@ class OnBroker:
 
     def play(self):
         """Run the mesh in memory, and put what it said on the broker."""
-        mesh = MemoryMesh(mesh_parts(self.file), ignore)
+        mesh = MemoryMesh(planned_to_close(self.file), ignore)
         mesh.run()
         for topic in mesh.bus.topics:
             for value in mesh.bus.read(topic, 0):
@@ -70,7 +73,7 @@ class OnBroker:
 
 @pytest.fixture
 def mesh(tmp_path, broker):
-    path = small_mesh_file(tmp_path, broker.address, rounds=ROUNDS, privacy=EXACT)
+    path = small_mesh_file(tmp_path, broker.address, nodes=NODES, rounds=ROUNDS, privacy=EXACT)
     made = OnBroker(path)
     with closing(made.bus):
         made.play()
@@ -89,7 +92,7 @@ def test_a_sound_run_is_clean(call, mesh):
     outcome = call("audit", "releases", mesh.file.path)
     assert (outcome.code, outcome.err) == (0, "")
     assert (
-        f"read:        {3 * ROUNDS} releases in {6 * ROUNDS} records on all edges, {ROUNDS + 1} plans"
+        f"read:        {3 * CLOSED} releases in {6 * CLOSED} records on all edges, {CLOSED + 1} plans"
         in outcome.out
     )
     assert outcome.out.endswith("nothing wrong\n")
@@ -147,6 +150,7 @@ def test_a_live_run_in_which_a_node_loses_its_journal_is_clean(call, tmp_path, b
     path = small_mesh_file(
         tmp_path,
         broker.address,
+        nodes=NODES,
         rounds=rounds,
         privacy=privacy,
         slots=quick,

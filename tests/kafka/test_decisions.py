@@ -27,14 +27,16 @@ def test_every_decision_is_there_once_in_order_as_in_memory(tmp_path, broker):
         assert decisions(broker.address, mesh.file.data_topics(quiet)) == []
         local = LocalRun(mesh_parts(mesh.file))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     for name in speaking:
         made = local.recorder.nodes[name].decisions
         expected = [{"run": "run-1", "round": t, "x": x.tolist()} for t, x in enumerate(made, 1)]
+        closed = local.recorder.nodes[name].closed.tolist()
         for t in range(mesh.file.mesh.horizon, ROUNDS + 1, mesh.file.mesh.horizon):
             expected[t - 1]["average"] = pytest.approx(np.mean(made[:t], 0).tolist(), rel=1e-12)
         expected[-1]["average"] = pytest.approx(np.mean(made, 0).tolist(), rel=1e-12)
         assert len(expected) == ROUNDS
+        expected.append({"run": "run-1", "round": ROUNDS + 1, "x": closed})
         found = decisions(broker.address, mesh.file.data_topics(name))
         times = [one.pop("decided") for one in found]
         assert found == expected
@@ -57,12 +59,12 @@ def test_by_time_every_node_decides_each_tick_whether_its_record_came_or_not(tmp
         mesh.finish()
         local = LocalRun(mesh_parts(mesh.file))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     for name, history in local.recorder.nodes.items():
         assert any(not seen.present.any() for seen in history.observations)
         found = decisions(broker.address, mesh.file.data_topics(name))
-        assert [one["round"] for one in found] == list(range(1, ROUNDS + 1))
-        assert [one["x"] for one in found] == [x.tolist() for x in history.decisions]
-        for t, one in enumerate(found, 1):
+        assert [one["round"] for one in found] == list(range(1, ROUNDS + 2))
+        assert [one["x"] for one in found] == [x.tolist() for x in (*history.decisions, history.closed)]
+        for t, one in enumerate(found[:-1], 1):
             assert one["slot"] == pytest.approx(start + (t - 1) * period, abs=1e-6)
             assert t == 1 or one["decided"] >= one["slot"] + grace - 1e-6

@@ -8,10 +8,11 @@ import pytest
 from nodes.values import averaged
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.mesh import MemoryMesh
 from streams.mesh.file import load
 from streams.mesh.model_file import read_model
 from streams.tools.model.writing import journal_model, public_model
+from tests.support.meshes.files import ignore, planned_to_close
 from tests.support.meshes.on_broker import decisions, small_mesh_file
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh, released_in_memory, wait_until
@@ -35,12 +36,12 @@ def test_a_mesh_and_its_nodes_give_their_models(tmp_path, broker):
         file = mesh.file
         done = Process(tmp_path, "model", "model", path, "--output", tmp_path / "m")
         assert done.ends() == 0, done.log
-    local = LocalRun(mesh_parts(file))
-    local.mesh.run()
-    local.mesh.close()
+    in_memory = MemoryMesh(planned_to_close(file), ignore)
+    in_memory.run()
+    in_memory.close()
     for name in names:
         own = journal_model(file, tmp_path / "state", name)
-        record = next(r for r in local.recorder.nodes[name].records if r.stepped == ROUNDS)
+        record = in_memory.nodes[name].journal.records()[-1]
         assert own.rounds == record.average.rounds == ROUNDS
         assert own.average == tuple(record.average.mean.tolist())
         assert own.newest == tuple(file.resolved.algorithm.contain(record.release).tolist())
@@ -59,10 +60,10 @@ def expected(file, path, names):
     """The model by its definition, from what the same mesh releases in memory."""
     algorithm, average = file.resolved.algorithm, None
     told = {key: np.frombuffer(value) for key, value in released_in_memory(path).items()}
-    rounds = sorted({round for _, round in told})
+    rounds = range(1, ROUNDS + 1)  # of learning
     for round in rounds:
         average = averaged(average, algorithm.contain(np.mean([told[name, round] for name in names], 0)))
-    newest = algorithm.contain(np.mean([told[name, rounds[-1]] for name in names], 0))
+    newest = algorithm.contain(np.mean([told[name, ROUNDS + 1] for name in names], 0))
     return newest, average.mean, len(rounds)
 
 

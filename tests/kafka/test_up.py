@@ -147,7 +147,7 @@ def guest(broker, tmp_path, request):
 def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
     upped.up("--metrics-from", str(free_port() + 500))
     assert upped.ends() == 0, upped.said
-    assert upped.stepped() == ROUNDS
+    assert upped.stepped() == ROUNDS + 1  # a closing one
     assert not upped.children()
     assert not upped.broker_runs()
     said = upped.said
@@ -170,7 +170,7 @@ def test_nodes_share_processes_where_it_is_asked_for(guest):
     wait_until(lambda: any(line.startswith(union) for line in guest.children()))
     guest.allow(ROUNDS)
     assert guest.ends() == 0, guest.said
-    assert guest.stepped() == ROUNDS
+    assert guest.stepped() == ROUNDS + 1  # a closing one
     assert "1 scheduler, 3 nodes in 2 processes" in guest.said
 
 
@@ -185,7 +185,7 @@ def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest)
     guest.path = written(guest.folder, guest.tree)
     guest.up("--plain")
     assert guest.ends() == 3, guest.said
-    assert guest.stepped() == ROUNDS
+    assert guest.stepped() == ROUNDS + 1  # a closing one
     line = f"Malformed records: {name} {ROUNDS} of {ROUNDS} (y: not a number)."
     *_, warning, last = guest.said.splitlines()
     assert last == line
@@ -219,7 +219,7 @@ def test_signals_end_everything_and_a_later_start_finishes_the_run_unless_a_topi
     written(upped.folder, tree)
     upped.up()
     assert upped.ends() == 0, upped.said
-    assert upped.stepped() == ROUNDS
+    assert upped.stepped() == ROUNDS + 1  # a closing one
     assert {name: instance(upped, name) for name in upped.names} == before
     development.start(upped.state / "broker")  # as is said at the end
     wait_until(lambda: records_fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
@@ -272,7 +272,7 @@ def test_a_node_that_is_killed_is_started_again_and_the_broker_that_was_there_st
     os.kill(guest.node(name), signal.SIGKILL)
     guest.allow(ROUNDS)
     assert guest.ends() == 0, guest.said
-    assert guest.stepped() == ROUNDS
+    assert guest.stepped() == ROUNDS + 1  # a closing one
     assert f"node {name} was killed (SIGKILL), and starts again in 1 s" in guest.said
     assert instance(guest, name) == before
     assert f"{guest.servers}: used" in guest.said
@@ -300,7 +300,7 @@ def test_killed_outright_it_leaves_its_broker_which_the_next_one_takes_over_and_
     assert upped.ends() == 0, upped.said
     assert "found running" in upped.said
     assert f"{upped.servers} has died, and is started again" in upped.said
-    assert upped.stepped() == ROUNDS
+    assert upped.stepped() == ROUNDS + 1  # a closing one
     assert not upped.broker_runs()
 
 
@@ -317,7 +317,7 @@ def test_a_new_run_finds_the_old_one_and_counts_it(guest):
     said = "Run run-1 learnt from some of the same records: over all runs each record is protected with eps"
     assert f"{said}ilon = 2 (pure)" in guest.said
     guest.state = guest.folder / "mirrormesh-state" / guest.mesh
-    assert guest.stepped() == 20
+    assert guest.stepped() == 21
 
 
 def by_time(upped, rounds, start, horizon):

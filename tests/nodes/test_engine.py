@@ -23,6 +23,7 @@ from streams.mesh.settings.privacy import PrivacySettings
 from tests.support.meshes.files import changed, loaded
 from topology.graph import erdos_renyi, from_edges, star
 from topology.keyed import generator
+from topology.schedules import closing_rounds
 from topology.weights import metropolis, permutations
 
 MATRIX = [[0, 0.5, 0.25, 0.25], [0.5, 0, 0.25, 0.25], [0.25, 0.25, 0.5, 0], [0.25, 0.25, 0, 0.5]]
@@ -124,6 +125,13 @@ CASES = {
         "loss": "hinge",
         "algorithm": SUMS | {"name": "moments"},
         "privacy": UNCLIPPED | {"mechanism": "none", "norm": "l2"},
+    },
+    "moments-once": {
+        "loss": "hinge",
+        "algorithm": SUMS | {"name": "moments"},
+        "privacy": UNCLIPPED | GAUSSIAN | {"epsilon": 20},
+        "slots": {"size": 20},
+        "rounds": 1,
     },
     "sparse-records": {
         "loss": "logistic",
@@ -240,7 +248,10 @@ def meshed(folder, changes):
 
 
 def in_memory(file):
-    """What a mesh on the memory bus has released after each round, decided and seen: (T, N, ...) each."""
+    """What a mesh on the memory bus has released after each round, decided and seen: (T, N, ...) each.
+
+    And the decisions of its last closing round (N, d).
+    """
     local = LocalRun(mesh_parts(file))
     local.to_round(file.mesh.rounds)
     local.finish()
@@ -250,6 +261,7 @@ def in_memory(file):
         releases.swapaxes(0, 1),
         local.recorder.decisions(),
         local.recorder.observations(file.mesh.slots.size),
+        local.recorder.last_decisions(),
     )
 
 
@@ -268,18 +280,22 @@ def slots(observations):
 @pytest.mark.parametrize("case", CASES)
 def test_releases_and_decisions_are_those_of_the_mesh(tmp_path, case):
     file = meshed(tmp_path, CASES[case])
-    releases, decisions, observations = in_memory(file)
+    releases, decisions, observations, closed = in_memory(file)
     steps = list(engine(file).steps(slots(observations)))
-    assert len(steps) == file.mesh.rounds
+    assert len(steps) == file.resolved.last_round(file.mesh.rounds)
     for t, step in enumerate(steps):
         assert step.lesson.release.tobytes() == releases[t].tobytes()
         assert step.decision.tobytes() == np.ascontiguousarray(decisions[t]).tobytes()
-    assert steps[-1].releases.tobytes() == releases[-2].tobytes()
+    if len(steps) > 1:
+        assert steps[-1].releases.tobytes() == releases[-2].tobytes()
+    rounds = closing_rounds(file.resolved.schedule, len(steps))
+    assert engine(file).closed(steps[-1], rounds).tobytes() == np.ascontiguousarray(closed).tobytes()
+    assert closed.tobytes() != np.ascontiguousarray(decisions[-1]).tobytes()
 
 
 def test_other_noise_is_other_releases(tmp_path):
     file = meshed(tmp_path, {})
-    releases, _, observations = in_memory(file)
+    releases, _, observations, _ = in_memory(file)
     other = replace(file, mesh=file.mesh.model_copy(update={"seed": 1}))
     steps = list(engine(other).steps(slots(observations)))
     assert steps[0].lesson.release.tobytes() != releases[0].tobytes()

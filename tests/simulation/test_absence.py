@@ -17,6 +17,8 @@ from streams.state.journal import MemoryJournal
 from tests.support.meshes.files import changed, counted_ids, ignore, lie, loaded, releases, until
 
 TIMES = {"round_timeout": 5.0, "silence": 10.0}
+CLOSED = 61
+"""The closing round of a mesh of 60 rounds."""
 
 
 class Watched:
@@ -97,7 +99,7 @@ def test_a_node_that_dies_for_good_is_waited_for_once_and_then_left_out(file):
     watched.until(lambda: all(watched.mesh.nodes[name].halted for name in "acd"))
     given_up = [item for item in watched.noticed if item[1] is Notice.GIVEN_UP]
     assert {source for _, _, source, _ in given_up} == {"b"}
-    assert watched.stepped["a"][-1] == 60
+    assert watched.stepped["a"][-1] == CLOSED
     assert watched.mesh.broker.now < 60 * 5.0  # zero seconds, once it was given up
 
 
@@ -109,7 +111,7 @@ def test_a_short_silence_gives_up_the_dead_alone(tmp_path):
     watched.mesh.nodes["b"].stop()
     watched.until(lambda: all(watched.mesh.nodes[name].halted for name in "acd"))
     assert {source for _, _, source, _ in watched.noticed} == {"b"}
-    assert watched.stepped["a"][-1] == 60
+    assert watched.stepped["a"][-1] == CLOSED
     parts = watched.mesh.parts
     stored = watched.mesh.bus.read(parts.topics.topology, 0)
     plans = {
@@ -127,7 +129,7 @@ def test_a_node_back_within_h_rounds_goes_on_where_it_was(file):
     watched.until_round(before + 2, "a")
     watched.mesh.nodes["b"].start()
     watched.finish()
-    assert watched.stepped["b"] == list(range(1, 61))
+    assert watched.stepped["b"] == list(range(1, CLOSED + 1))
     assert watched.count(Notice.JOINING) == 0
 
 
@@ -143,10 +145,10 @@ def test_a_node_back_after_more_than_h_rounds_joins_again_with_its_ledger_and_da
     watched.finish()
     assert watched.count(Notice.LISTENED, "b") == 1
     assert node.journal.instance == instance
-    missed = 60 - len(watched.stepped["b"])
+    missed = CLOSED - len(watched.stepped["b"])
     assert missed > 20
     records = node.journal.records()
-    learnt = len(watched.stepped["b"]) - 1  # not in the round in which it listened
+    learnt = len(watched.stepped["b"]) - 2  # not in the round in which it listened, nor in the closing one
     assert records[-1].charged == learnt
     assert charged < learnt
     assert records[-1].data_position == ((0, learnt),)  # no record skipped, none twice
@@ -210,7 +212,7 @@ def test_a_second_value_is_evidence_and_the_mesh_goes_on_without_its_source(file
     lie(mesh, "b", "a")
     watched.until(lambda: watched.count(Notice.EVIDENCE, "b") == 1)
     watched.until(lambda: mesh.done)
-    assert watched.stepped["a"][-1] == 60
+    assert watched.stepped["a"][-1] == CLOSED
     assert all(notice is not Notice.EVIDENCE for name, notice, _, _ in watched.noticed if name != "a")
 
 

@@ -10,7 +10,7 @@ from nodes.privacy.reveal import opened
 from streams.bus.memory import Faults
 from streams.local.mesh import MemoryMesh, MemoryNode
 from streams.local.run import mesh_parts
-from tests.support.meshes.files import changed, counted_ids, ignore, loaded, releases
+from tests.support.meshes.files import changed, counted_ids, ignore, loaded, planned_to_close, releases
 
 PRIVACY = {"mechanism": "gaussian-bisr", "bands": 4, "delta": 1e-6, "epsilon": 1}
 
@@ -117,7 +117,7 @@ def test_a_run_in_two_parts_goes_on_with_its_band(file, tmp_path):
 def test_after_the_budget_the_secret_is_gone(tmp_path):
     privacy = PRIVACY | {"budget": {"epsilon": 5, "delta": 1e-6}}
     file = loaded(tmp_path, changed(privacy=privacy))
-    parts = mesh_parts(file)
+    parts = planned_to_close(file)
     last = parts.nodes["a"].learner.ledger.last_learning_round
     assert 1 < last < 12
     mesh = MemoryMesh(parts, ignore, new_id=counted_ids(), state=tmp_path)

@@ -64,7 +64,7 @@ def test_a_wrong_clock_neither_stalls_nor_ends_a_run(tmp_path, wrong, second):
     other = None if second is None else mesh.beside(second)
     assert mesh.finish() >= (ROUNDS - 3 * HORIZON) * PERIOD
     for steps in mesh.steps():
-        assert steps[-1] == ROUNDS
+        assert steps[-1] == ROUNDS + 1  # a closing one
         assert all(after - before <= 3 * HORIZON for before, after in pairwise(steps))
     assert Refusal.AHEAD not in mesh.mesh.scheduler.refused + (other.refused if other else [])
 
@@ -72,7 +72,7 @@ def test_a_wrong_clock_neither_stalls_nor_ends_a_run(tmp_path, wrong, second):
 def test_the_first_plan_of_a_late_start_is_of_the_brokers_round(tmp_path):
     mesh = Mesh(tmp_path, HOUR, start=-20 * PERIOD)
     mesh.finish()
-    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS}
+    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS + 1}
     plans = plans_of(mesh, mesh.clock)
     assert 20 <= min(plan for plan, follows in plans if plan > follows + 1) <= 24
 
@@ -81,7 +81,7 @@ def test_plans_of_a_scheduler_that_believes_its_clock_are_void_for_all(tmp_path)
     mesh = Mesh(tmp_path, HOUR, believed=True)
     right = mesh.beside(0.0)
     mesh.finish()
-    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS}
+    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS + 1}
     assert Refusal.AHEAD in right.refused
     for node in mesh.mesh.nodes.values():
         assert Reason.AHEAD in {refused.reason for _, refused in node.refused}
@@ -90,7 +90,7 @@ def test_plans_of_a_scheduler_that_believes_its_clock_are_void_for_all(tmp_path)
 def test_a_void_plan_stays_void_for_those_who_start_later(tmp_path):
     mesh = Mesh(tmp_path, HOUR, believed=True)
     # the void record is newer than the positions in the journals
-    while not any(plan > ROUNDS for plan, _ in plans_of(mesh, None)):
+    while not any(plan > ROUNDS + 1 for plan, _ in plans_of(mesh, None)):
         assert mesh.mesh.advance()
         assert mesh.broker.now < ROUNDS * PERIOD
     mesh.mesh.scheduler.stop()
@@ -99,7 +99,7 @@ def test_a_void_plan_stays_void_for_those_who_start_later(tmp_path):
         node.start()
     late = mesh.beside(0.0)
     mesh.finish()
-    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS}
+    assert {steps[-1] for steps in mesh.steps()} == {ROUNDS + 1}
     assert Refusal.AHEAD in late.refused
 
 

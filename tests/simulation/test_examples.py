@@ -18,7 +18,7 @@ def test_an_example_learns_round_by_round(name, tmp_path, monkeypatch):
     file = load(example(name, tmp_path, monkeypatch))
     local = LocalRun(mesh_parts(file, rounds=ROUNDS))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     decisions = local.recorder.decisions()
     assert decisions.shape == (ROUNDS, len(file.mesh.nodes), file.mesh.dimension)
     assert np.isfinite(decisions).all()
@@ -42,7 +42,7 @@ def test_no_history_of_an_example_breaks_an_invariant(name, tmp_path, monkeypatc
 def whole(file):
     local = LocalRun(mesh_parts(file))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     return local
 
 

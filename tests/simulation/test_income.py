@@ -12,7 +12,7 @@ from streams.records.sources import held_out
 def run(file):
     local = LocalRun(mesh_parts(file))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     return summarise(file, local.recorder, held_out(file))
 
 

@@ -21,7 +21,7 @@ MESHES = {
         }
     ),
     "parameters": changed(privacy={"on": "parameters", "norm": "l2"}),
-    "relay": changed(privacy={"budget": 5}),
+    "relay": changed(privacy={"budget": 5}, nodes={"a": {}, "b": {}, "c": {"epsilon": 0.25}, "d": {}}),
 }
 
 

@@ -13,8 +13,7 @@ from nodes.machine.events import Decided
 from nodes.protocol import Stepped
 from streams.codec import decode_plans
 from streams.local.mesh import MemoryMesh
-from streams.local.run import mesh_parts
-from tests.support.meshes.files import changed, loaded, releases
+from tests.support.meshes.files import changed, loaded, planned_to_close, releases
 from tests.support.oracles.algorithms import Reference
 
 ROUNDS = 6
@@ -68,8 +67,11 @@ def planned(mesh):
     topics, digest = mesh.parts.topics, mesh.parts.digest
     records = [decode_plans(value, topics.run, digest) for value in mesh.bus.read(topics.topology, 0)]
     plans = [plan for record in records for plan in record.plans]
-    assert [plan.round for plan in plans] == list(range(1, ROUNDS + 2))
+    assert [plan.round for plan in plans] == list(range(1, len(plans) + 1))
     assert plans.pop().ended
+    closing = len(plans) - ROUNDS
+    assert [plan.closing for plan in plans] == [0] * ROUNDS + list(range(closing, 0, -1))
+    assert closing >= 1
     found = []
     for plan in plans:
         names = [member.name for member in plan.members]
@@ -100,7 +102,7 @@ def compared(folder, tolerance, settings):
             case Stepped(_, record):
                 found[name, record.round] = record.release
 
-    mesh = MemoryMesh(mesh_parts(loaded(folder, tree)), report)
+    mesh = MemoryMesh(planned_to_close(loaded(folder, tree)), report)
     mesh.run()
     assert mesh.done
     weights = planned(mesh)
@@ -262,7 +264,7 @@ def assert_weights(topology, weights):
             elif rows[i][j]:
                 busiest = max(sum(1 for k in nodes if k != m and rows[m][k]) for m in (i, j))
                 assert rows[i][j] == rows[j][i] == 1 / (1 + busiest)
-    assert topology != "switching" or len({str(rows) for rows in weights}) == ROUNDS
+    assert topology != "switching" or len({str(rows) for rows in weights}) >= ROUNDS
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])

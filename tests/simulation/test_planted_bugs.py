@@ -5,19 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from nodes.learner import Learner
 from nodes.machine import machine
 from nodes.machine.events import Notice, SendRelease
 from nodes.machine.history import History, InEdge
 from nodes.machine.machine import ACTIONS, NodeMachine, Phase
+from nodes.machine.membership import Membership
 from nodes.machine.state import NodeState
 from nodes.regret import LocalRegret
+from nodes.values import Release
 from streams.codec.envelope import SignedEnvelope
 from streams.mesh.file import load
 from streams.runtime.deadlines import Deadlines
 from streams.runtime.runner import Runner
 from streams.simulation.search import MeshStage, search
 from topology.lag import Lag
-from topology.scheduler import Claims
+from topology.roster import Roster
+from topology.scheduler import Claims, SchedulerMachine
 
 MESH = Path(__file__).parent / "mesh.yaml"
 MOST = 500
@@ -154,9 +158,42 @@ def regret_of_the_wrong_sign(patch):
     patch.setattr(LocalRegret, "value", lambda self: value(self).map(lambda found: -found))
 
 
+def closing_round_learnt_in(patch):
+    opened = NodeState.open_round
+
+    def learning(self, plan):
+        chosen = opened(self, plan)
+        chosen.closing = False
+        return chosen
+
+    patch.setattr(NodeState, "open_round", learning)
+
+
+def leaver_that_learns_to_the_end(patch):
+    patch.setattr(Membership, "closes", lambda self, round: False)
+
+
+def relay_that_shrinks(patch):
+    relay = Learner.relay
+    patch.setattr(Learner, "relay", lambda self, consensus: Release(0.9 * relay(self, consensus)))
+
+
+def no_closing_rounds(patch):
+    patch.setattr(SchedulerMachine, "_closes", lambda self, last, round: False)
+
+
+def closing_rounds_before_all_have_learnt(patch):
+    patch.setattr(Roster, "learns_no_more", lambda self, name, round: self.stepped(name) > 3)
+
+
 BUGS = {
+    closing_round_learnt_in: "which is a closing one",
+    leaver_that_learns_to_the_end: "which is a closing one",
+    relay_that_shrinks: "another value than it has mixed",
+    no_closing_rounds: "lets nodes learn after round",
+    closing_rounds_before_all_have_learnt: "not all have learnt what they may",
     send_before_journal: "before its journal",
-    redraw_on_replay: "neither a new round, nor the same again",
+    redraw_on_replay: "charges or draws",
     charge_after_send: "charge",
     second_value_accepted: "is not the first that stood on the edge",
     record_skipped: "reads records",

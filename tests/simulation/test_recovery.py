@@ -211,7 +211,7 @@ def test_a_node_whose_positions_were_cut_from_the_logs_joins_again(file, seeds):
         mesh.finish()
         assert node.journal.instance == instance
         assert (name, Notice.LISTENED) in {notice[:2] for notice in mesh.notices}
-        assert mesh.last(name) == ROUNDS + 1
+        assert mesh.last(name) == ROUNDS + 2
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=["some", "many"])

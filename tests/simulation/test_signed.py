@@ -231,9 +231,9 @@ def test_a_wish_to_leave_that_was_taken_back_ends_nobody_when_it_is_sent_again(f
         watched.until_round(round)
         watched.mesh.bus.send(progress, wishes[0])
     watched.until(lambda: watched.mesh.done)
-    assert watched.stepped["b"][-1] == watched.stepped["a"][-1] == ROUNDS
+    assert watched.stepped["b"][-1] == watched.stepped["a"][-1] == ROUNDS + 1
     assert all(len(values) == 1 for values in watched.values().values())
-    assert node.journal.charged == len(watched.stepped["b"])
+    assert node.journal.charged == len(watched.stepped["b"]) - 1  # all but the closing one
 
 
 def of_one_party(parts, file, **known):
@@ -255,7 +255,7 @@ def test_a_wrong_file_of_one_party_stops_that_party_alone(tmp_path, file_of_a):
     }[file_of_a]
     watched = Watched(file, Faults(slot_time=0.1), partial(of_one_party, file=file, **known), **TIMES)
     watched.until(lambda: all(watched.mesh.nodes[name].halted for name in "bcd"))
-    assert [watched.stepped[name][-1] for name in "bcd"] == [ROUNDS] * 3
+    assert [watched.stepped[name][-1] for name in "bcd"] == [ROUNDS + 1] * 3
     assert not watched.count(Notice.EVIDENCE)
     assert not any(node.replaced for node in watched.mesh.nodes.values())
 
@@ -277,7 +277,7 @@ def test_a_second_value_that_is_signed_isolates_its_source(file):
     watched.mesh.bus.send(topic, envelope(file, "b").sealed(second))
     watched.until(lambda: watched.count(Notice.EVIDENCE, "b") >= 1)
     watched.until(lambda: watched.mesh.done)
-    assert watched.stepped["a"][-1] == ROUNDS
+    assert watched.stepped["a"][-1] == ROUNDS + 1
     assert any(who == "b" for who, notice, _, _ in watched.noticed if notice is Notice.ACCUSED)
 
 

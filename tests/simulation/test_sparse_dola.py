@@ -26,7 +26,7 @@ from streams.mesh.shipped import example_mesh
 from streams.records.observed import observed
 from streams.records.sources import held_out
 from streams.records.sparse import LibsvmDecoder
-from tests.support.meshes.files import loaded
+from tests.support.meshes.files import loaded, planned_to_close
 from tests.support.meshes.reuters import real, stand_in, texts
 from tests.support.meshes.sparse import MESH
 from tests.support.oracles.algorithms import alpha, gradient, grid_of, held, size
@@ -93,7 +93,11 @@ class Reference:
                 slot = records[name][(t - 1) * self.h : t * self.h]
                 g = self.private(name, t, [gradient(self.mesh["loss"], w, record) for record in slot])
                 q[name] = self.projected([z[k] - a * g[k] for k in range(D)])
-        self.releases |= {(name, ROUNDS + 1): q[name] for name in NODES}
+        z = [sum(THIRD * q[name][k] for name in NODES) for k in range(D)]  # a closing round
+        w = self.soft(z, alpha(self.algorithm["step_size"], ROUNDS + 1) * self.algorithm["lasso"])
+        for name in NODES:
+            self.releases |= {(name, ROUNDS + 1): q[name], (name, ROUNDS + 2): z}
+            self.decisions[name, ROUNDS + 1] = w
         return self
 
 
@@ -119,7 +123,7 @@ def test_every_release_and_every_decision(tmp_path, privacy, loss, batch):
             case Stepped(_, record):
                 found[name, record.round] = record.release
 
-    run = MemoryMesh(mesh_parts(loaded(tmp_path, {"mesh": mesh, "nodes": nodes})), report)
+    run = MemoryMesh(planned_to_close(loaded(tmp_path, {"mesh": mesh, "nodes": nodes})), report)
     run.run()
     assert run.done
     reference = Reference(mesh).run(records)
@@ -187,7 +191,7 @@ def test_the_money_fx_mesh_learns_a_sparse_decision(tmp_path, texts):
     file = without_privacy(load(example_mesh("money-fx.yaml"), TEXTS[texts](tmp_path)))
     local = LocalRun(mesh_parts(file))
     local.mesh.run()
-    local.mesh.close()
+    local.finish()
     summary = summarise(file, local.recorder, held_out(file))
     assert (summary.rounds, summary.score.records) == (30, 3_299)
     assert summary.score.auc > 0.9

@@ -32,7 +32,8 @@ VARYING = ("mirrormesh_consensus_gap",)  # a distance between releases
 MESHES = {
     "gradient": changed(),
     "parameters": changed(privacy={"on": "parameters", "norm": "l2"}),
-    "budget": changed(privacy={"budget": 5}),
+    # one node learns on, so the run does
+    "budget": changed(privacy={"budget": 5}, nodes={"a": {}, "b": {}, "c": {}, "d": {"epsilon": 0.25}}),
     "mini-batch": changed(slots={"by": "count", "size": 3}, rounds=8),
     "gaussian": changed(privacy={"mechanism": "gaussian", "delta": 1e-6, "gradient_bound": 0.05}),
     # the seed: one in which the changed record turns the direction that it becomes

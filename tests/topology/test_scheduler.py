@@ -18,7 +18,7 @@ from topology.scheduler import (
     Ticked,
     heartbeat_period,
 )
-from topology.schedules import FixedSchedule, SwitchingSchedule
+from topology.schedules import FixedSchedule, SwitchingSchedule, closing_rounds
 
 # ---------------------------------------------------------------------------------- first plan, horizon
 
@@ -195,15 +195,21 @@ def test_started_comes_first_and_once():
 # ------------------------------------------------------------------------------------------ the run's end
 
 
-def test_after_the_last_round_comes_a_plan_without_members():
+def closing(mesh):
+    """What each plan says of closing rounds; -1: it ends the run."""
+    return [-1 if found.ended else found.closing for found in mesh.plans]
+
+
+def test_after_the_last_round_come_a_closing_one_and_a_plan_without_members():
     mesh = Mesh(rounds=6)
     mesh.hear_all()
     mesh.hear_all(4)
-    assert [found.round for found in mesh.plans] == [1, 2, 3, 4, 5, 6, 7]
-    assert mesh.plans[-1].ended
-    assert mesh.plans[-1].named == tuple((name, 6) for name in ABC)
-    assert mesh.hear_all(6) == []
-    assert mesh.send(PlansRead(after(mesh.plans[-1], (plan(8, 7, FULL),)))) == []
+    assert [found.round for found in mesh.plans] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert closing(mesh) == [0] * 6 + [1, -1]
+    assert mesh.plans[-2].members == FULL
+    assert mesh.plans[-1].named == tuple((name, 6) for name in ABC)  # a closing round does not count
+    assert mesh.hear_all(7) == []
+    assert mesh.send(PlansRead(after(mesh.plans[-1], (plan(9, 8, FULL),)))) == []
     assert mesh.refused == [Refusal.PLACE]
 
 
@@ -262,13 +268,101 @@ def test_a_source_that_ends_ends_the_run():
     mesh.hear_all()
     assert mesh.send(SourceEnded(6)) == []
     mesh.hear_all(4)
-    assert [found.ended for found in mesh.plans] == [False] * 6 + [True]
+    assert closing(mesh) == [0] * 6 + [1, -1]
     # what is planned stays
     mesh = Mesh(silence=None)
     mesh.hear_all()
     mesh.send(SourceEnded(2), SourceEnded(9))
     mesh.hear_all(1)
-    assert [found.ended for found in mesh.plans] == [False] * 4 + [True]
+    assert closing(mesh) == [0] * 4 + [1]
+    mesh.hear_all(2)
+    assert closing(mesh) == [0] * 4 + [1, -1]
+
+
+SIX = tuple("abcdef")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_run_that_is_too_short_for_its_graph_has_as_many_closing_rounds_as_that_needs(restarts):
+    schedule = FixedSchedule(ring(SIX))
+    needed = closing_rounds(schedule, 2)
+    assert needed > 4  # more than a horizon
+    mesh = Mesh(SIX, schedule=schedule, rounds=2)
+    mesh.hear_all(0, SIX)
+    while not mesh.plans[-1].ended:
+        if restarts:
+            mesh = Mesh(SIX, mesh.plans, [beat(name) for name in SIX], schedule=schedule, rounds=2)
+        mesh.hear_all(mesh.plans[-1].round, SIX)
+    assert closing(mesh) == [0, 0, *range(needed, 0, -1), -1]
+
+
+def test_closing_rounds_begin_once_everybody_learns_no_more():
+    mesh = Mesh()
+    mesh.hear_all()
+    mesh.hear(beat("a", 3, finished=True), beat("b", 3, finished=True), beat("c", 4))
+    assert closing(mesh) == [0] * 7
+    mesh.hear(beat("c", 5, finished=True), beat("a", 5, finished=True), beat("b", 7, finished=True))
+    assert closing(mesh) == [0] * 7 + [1, -1]
+
+
+def test_a_silent_node_that_may_learn_keeps_the_others_from_closing():
+    mesh = Mesh()
+    mesh.hear_all()
+    for stepped in range(12):
+        mesh.send(Ticked(1.0))
+        mesh.hear(beat("a", stepped, finished=True), beat("b", stepped, finished=True))
+    assert not any(found.closing for found in mesh.plans)
+
+
+def test_a_plan_in_which_nobody_is_full_is_no_closing_round():
+    mesh = Mesh(rounds=4)
+    mesh.hear_all()
+    before = [beat(name, 9) for name in ABC]
+    mesh = Mesh(ABC, mesh.plans[:4], before, rounds=4)  # the end was lost
+    mesh.hear_all(9)
+    while not mesh.plans[-1].ended:
+        mesh.hear_all(mesh.plans[-1].round)
+    full = [any(member.full for member in found.members) for found in mesh.plans]
+    assert (closing(mesh)[4:], full[4:]) == ([2, 1, -1], [False, True, False])
+
+
+def test_the_clock_skips_no_closing_round_and_no_more_than_the_rest_of_the_run():
+    mesh = Mesh(rounds=6)
+    mesh.send(Ticked(0.0, current=1))
+    mesh.hear_all()
+    mesh.send(Ticked(1.0, current=50))
+    mesh.hear_all(4)
+    assert [found.round for found in mesh.plans] == [1, 2, 3, 4, 7, 8]
+    assert closing(mesh) == [0] * 4 + [1, -1]
+
+
+# -------------------------------------------------------------------------- an operator who ends the run
+
+
+def test_an_operator_begins_the_closing_rounds_at_once_and_others_go_on_with_them():
+    mesh = Mesh()
+    mesh.hear_all()
+    operator = Mesh(ABC, mesh.plans, ends=60.0)
+    assert closing(operator) == [0] * 4 + [1]  # one plan more than H
+    assert operator.hear_all(2) == [6]
+    other = Mesh(ABC, operator.plans[:5], min_members=3)
+    other.hear_all(2)
+    assert closing(other) == [0] * 4 + [1, -1]
+
+
+@pytest.mark.parametrize("silence", [10.0, None])
+def test_an_operator_waits_for_nobody_for_ever(silence):
+    mesh = Mesh()
+    mesh.hear_all()
+    operator = Mesh(ABC, mesh.plans, ends=60.0, silence=silence)
+    operator.send(Ticked(9.0))
+    assert not operator.plans[-1].ended
+    operator.send(Ticked(2.0 if silence else 60.0))
+    assert closing(operator) == [0] * 4 + [1, -1]
+
+
+def test_an_operator_begins_no_run():
+    assert Mesh(ends=60.0).hear_all() == []
 
 
 # -------------------------------------------------------------------------------------- slots by the clock

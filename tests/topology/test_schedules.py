@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.graph import complete, from_edges, ring, star
-from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
+from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule, closing_rounds
 from topology.weights import fixed, metropolis
 
 NODES = tuple("abcdef")
@@ -137,3 +137,39 @@ def test_an_unknown_member_is_refused():
     for schedule in KINDS.values():
         with pytest.raises(ValueError, match="member 'x'"):
             schedule.weights(1, ("a", "x"))
+
+
+def apart(schedule, first, count):
+    """The largest distance of a row of that many rounds' product from 1/N, in plain loops."""
+    nodes = schedule.graph.nodes
+    size = len(nodes)
+    product = [[float(i == j) for j in range(size)] for i in range(size)]
+    for number in range(first, first + count):
+        a = schedule.weights(number, nodes).dense()
+        product = [
+            [sum(a[i][k] * product[k][j] for k in range(size)) for j in range(size)] for i in range(size)
+        ]
+    return max(sum((entry - 1 / size) ** 2 for entry in row) ** 0.5 for row in product)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_short_run_closes_once_every_row_is_near_the_mean_and_a_long_one_in_one_round(kind):
+    schedule = KINDS[kind]
+    needed = next(count for count in range(1, 65) if count == 64 or apart(schedule, 2, count) < 0.05)
+    assert closing_rounds(schedule, 1) == needed
+    assert closing_rounds(schedule, 64) == 1
+    assert closing_rounds(schedule, None) == 1
+
+
+def test_a_run_of_as_many_rounds_as_its_graph_needs_is_not_short():
+    schedule = FixedSchedule(ring(NODES))
+    needed = closing_rounds(schedule, 1)
+    assert [closing_rounds(schedule, rounds) for rounds in (needed - 1, needed)] == [needed, 1]
+
+
+def test_a_graph_closes_in_64_rounds_at_most_and_one_that_never_agrees_in_one():
+    names = tuple(f"n{k:03}" for k in range(600))
+    assert closing_rounds(FixedSchedule(ring(names[:64])), 1) == 64
+    assert closing_rounds(FixedSchedule(ring(names)), 1) == 64  # no product is made
+    assert closing_rounds(FixedSchedule(from_edges(NODES, [])), 1) == 1
+    assert closing_rounds(FixedSchedule(complete(NODES)), 1) == 1

@@ -220,7 +220,7 @@ class MeshSettings(Settings):
     the time-outs for its records and releases. It may do so without a limit where one of these is `none`, and
     in one process."""
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
-    """The last round. `none`: until stopped."""
+    """The last round of learning, which closing rounds follow. `none`: until stopped."""
     min_members: Count | None = None
     """The fewest nodes with which a round is planned. Not given: the first plan needs all nodes, later ones
     need one node."""

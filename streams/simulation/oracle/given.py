@@ -24,10 +24,14 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One mesh file: its content as a tree, and the edges (source, target) that have a topic."""
+    """One mesh file: its content as a tree, and the edges (source, target) that have a topic.
+
+    `rounds`: the last one in which a node may learn by it.
+    """
 
     tree: Mapping[str, Any]
     edges: frozenset[tuple[str, str]]
+    rounds: int
 
 
 class LabelFact(NamedTuple):
@@ -77,8 +81,8 @@ class Setup:
 
     `files` are by generation. `bounds` are the L2 bounds of each node's releases. `node_keys` and
     `scheduler_keys` are public keys by name, None if messages are not signed. `edge_topics`: (source,
-    targets) by topic. `topics`: the topic of an edge. `progress`: the node by topic. `rounds`: the last
-    round. `labels`: those of nodes whose labels come later.
+    targets) by topic. `topics`: the topic of an edge. `progress`: the node by topic. `labels`: those of nodes
+    whose labels come later.
     """
 
     mesh: str
@@ -86,7 +90,6 @@ class Setup:
     digest: bytes
     dimension: int
     horizon: int
-    rounds: int
     files: Mapping[int, FileFacts]
     bounds: Mapping[str, float]
     topology: str

@@ -116,6 +116,8 @@ class Oracle:
         self._processes.append(process)
         self._newest[begun.folder] = process
         last = max(process.records, default=0)
+        if any(plan.closing for plan in self.topology.valid.get(last, [])):
+            self._history.reached.add(Reached.CLOSING)
         life = begun.instance.lstrip("0")
         self._history.note(begun.node, "starts", f"as {life}, with a release for {last}")
         return process
@@ -220,7 +222,12 @@ class Oracle:
 
     def wished(self, process: WatchedProcess, leave_from: int | None) -> None:
         """Record that a process has learnt of its owner's wish."""
-        process.wish = leave_from
+        process.wish_before, process.wish = process.wish, leave_from
+        process.wished_in = process.newest.round if process.newest else 0
+
+    def data_ended(self, process: WatchedProcess) -> None:
+        """Record that a process has no more records for a slot."""
+        process.data_ended = True
 
     def decided(self, process: WatchedProcess, decision: HandedDecision) -> None:
         """Record a decision that the node can act on."""

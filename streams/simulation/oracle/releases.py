@@ -202,7 +202,8 @@ class WatchedProcess:
 
     `records` are by round. `steps`: the rounds stepped since it last joined. `lost`: the sources that it has
     given up and not corrected. `sent`: (topic, round) of its releases. `gradients`: the repeated gradient and
-    decision of each step. `scored`: those that are in the regret.
+    decision of each step. `scored`: those that are in the regret. `wish`: the round from which it leaves;
+    `wish_before`: the same until it was told otherwise, when round `wished_in` was open.
     """
 
     begun: Begun
@@ -212,6 +213,9 @@ class WatchedProcess:
     lost: dict[tuple[int, str], Lost] = field(default_factory=dict)
     newest: Durable | None = None
     wish: int | None = None
+    wish_before: int | None = None
+    wished_in: int = 0
+    data_ended: bool = False
     boot: str | None = None
     sent: set[tuple[str, int]] = field(default_factory=set)
     decision: HandedDecision | None = None

@@ -217,7 +217,10 @@ class Steps:
         consensus = self._consensus(process, plan, mixed, late)
         squares = [(source, weight, np.array(weight)) for source, weight, _ in terms]
         share = float(summed([*squares, (name, own_weight, np.array(own_weight))]))
-        self._check_step(process, record, decision, consensus, share)
+        if self._is_closing(process, plan):
+            self._check_relay(process, record, decision, consensus, share)
+        else:
+            self._check_step(process, record, decision, consensus, share)
         self.mixed.setdefault(record.stepped, {})[name] = mixed
         for round, added in late:
             self._history.reached.add(Reached.LATE)
@@ -446,6 +449,46 @@ class Steps:
 
     # ------------------------------------------------------------------------------------------- steps
 
+    def _is_closing(self, process: WatchedProcess, plan: ReadPlan) -> bool:
+        """Return whether a node learns nothing in a round: by the plan, or as it leaves or has no records.
+
+        A wish that came when the round was open counts from the next one on.
+        """
+        name, round, slot = process.name, plan.round, process.slot
+        has_slot = slot is not None and slot.round == round
+        leaves = process.wish is not None and round >= process.wish - 1
+        must_close = plan.closing > 0 or (leaves and round > process.wished_in)
+        if round == process.wished_in and process.wish_before is not None:
+            leaves = leaves or round >= process.wish_before - 1
+        if must_close and has_slot:
+            raise Violation(f"{name} learns in round {round}, which is a closing one")
+        if not has_slot and not (must_close or leaves or process.data_ended):
+            raise Violation(f"{name} has stepped round {round} without a slot")
+        return not has_slot
+
+    def _check_relay(
+        self,
+        process: WatchedProcess,
+        record: Durable,
+        decision: HandedDecision,
+        consensus: FloatArray,
+        share: float,
+    ) -> None:
+        """Check a round without a slot: what was mixed goes on, and nothing else has changed."""
+        name, round, repeated, newest = process.name, record.stepped, self._repeated, process.newest
+        if repeated.decide(name, round, consensus, share).tobytes() != decision.point.tobytes():
+            raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
+        value = consensus
+        if repeated.moves(name):
+            value = repeated.contain(name, repeated.moved(name, consensus, 1))
+        if not record.exact or not close(record.value, value):
+            raise Violation(f"{name} relays in round {round} another value than it has mixed")
+        if newest is None or record.charged != newest.charged or record.offset != newest.offset:
+            raise Violation(f"{name} charges or reads in the closing round {round}")
+        means = [None if mean is None else mean.tobytes() for mean in (record.mean, newest.mean)]
+        if record.decisions != newest.decisions or means[0] != means[1]:
+            raise Violation(f"the average of {name}'s decisions counts the closing round {round}")
+
     def _check_step(
         self,
         process: WatchedProcess,
@@ -459,8 +502,6 @@ class Steps:
         point = repeated.decide(name, round, consensus, share)
         if point.tobytes() != decision.point.tobytes():
             raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
-        if process.slot is None or process.slot.round != round:
-            raise Violation(f"{name} has stepped round {round} without a slot")
         span = self._span(process, record)
         self._check_charges(process, record)
         lesson = repeated.learn(process, name, round, consensus, point, process.charged, span)

@@ -8,6 +8,7 @@ from streams.simulation.oracle.wire import (
     NOTHING,
     TOLERANCE,
     ReadBeat,
+    ReadMember,
     ReadPlan,
     ReadPlans,
     Unreadable,
@@ -116,7 +117,7 @@ class PlanLog:
 
     def _count(self, plan: ReadPlan) -> None:
         for member in plan.members:
-            self._named[member.name] = self._named.get(member.name, 0) + 1
+            self._named[member.name] = self._named.get(member.name, 0) + (not plan.closing)
         self.last = plan
 
     # -------------------------------------------------------------------------------------- one plan
@@ -126,8 +127,9 @@ class PlanLog:
             raise Violation(f"plan {plan.round} counts {plan.named}: the plans so far say {self._named}")
         if plan.round > plan.follows + 1 and plan.follows:
             self._history.reached.add(Reached.GAP)
-        self._check_round(plan, stepped)
         self._check_file(plan)
+        self._check_round(plan, stepped)
+        self._check_closing(plan)
         self._check_weights(plan)
         self._check_members(plan)
 
@@ -143,10 +145,42 @@ class PlanLog:
         expected_nodes -= {name for name, beat in self._beats.items() if beat.leave_from is not None}
         # a journal without a round cannot continue
         expected_nodes = {name for name in expected_nodes if stepped.get(name)}
-        if plan.ended and plan.round <= setup.rounds and expected_nodes:
+        closed = self.last.closing == 1 if self.last is not None else plan.round > self._rounds(plan)
+        if plan.ended and not closed and expected_nodes:
             raise Violation(
                 f"the run ends before round {plan.round}, though {min(expected_nodes)} has its journal"
             )
+
+    def _check_closing(self, plan: ReadPlan) -> None:
+        """Check that closing rounds follow the last lesson, all of them, and nothing else does.
+
+        A plan in which nobody is full begins again after lost plans, and is none of them.
+        """
+        before, any_full, rounds = self.last, any(map(_is_full, plan.members)), self._rounds(plan)
+        if plan.ended or before is None:
+            return
+        if before.closing:
+            if plan.closing != before.closing - any_full:
+                raise Violation(f"plan {plan.round} has {plan.closing} closing rounds left")
+        elif plan.closing:
+            nodes = set(self._named).union(member.name for member in plan.members)
+            if plan.round <= rounds and not all(map(self._learns_no_more, nodes)):
+                raise Violation(
+                    f"plan {plan.round} is a closing one, though not all have learnt what they may"
+                )
+        elif any_full and plan.round > rounds:
+            raise Violation(f"plan {plan.round} lets nodes learn after round {rounds}")
+
+    def _rounds(self, plan: ReadPlan) -> int:
+        """Return the last round of learning, by the file that a plan was made by."""
+        return self._setup.files[plan.generation].rounds
+
+    def _learns_no_more(self, name: str) -> bool:
+        """Return whether a node has told that it learns no more, or that it leaves; a liar may tell both."""
+        beat = self._beats.get(name)
+        if beat is None or name in self._excuses.liars or self._topics[name] in self._excuses.forgotten:
+            return True
+        return beat.finished or beat.leave_from is not None
 
     def _liars_have_the_say(self) -> bool:
         """Return whether more than half of the last plan's members lie, so that they decide their median."""
@@ -207,7 +241,12 @@ class PlanLog:
             raise Violation(f"plan {plan.round} names {name}, which leaves from round {leave_from} on")
 
 
+def _is_full(member: ReadMember) -> bool:
+    return member.full
+
+
 def _words(plan: ReadPlan) -> str:
     if plan.ended:
         return "the run ends"
-    return " ".join(f"{member.name}{'' if member.full else ' listens'}" for member in plan.members)
+    words = " ".join(f"{member.name}{'' if member.full else ' listens'}" for member in plan.members)
+    return f"{words}, {plan.closing} closing rounds left" if plan.closing else words

@@ -46,7 +46,7 @@ class ReadPlan:
     """A plan as it is in a message.
 
     `edges`: (source, target, weight), where source and target are indices into `members`. `named`: the number
-    of earlier plans that name each node.
+    of earlier plans that name each node. `closing`: the closing rounds left, with this one.
     """
 
     round: int
@@ -55,6 +55,7 @@ class ReadPlan:
     edges: tuple[tuple[int, int, float], ...]
     named: dict[str, int]
     generation: int
+    closing: int
     mark: bytes
 
     @property
@@ -98,6 +99,7 @@ class ReadBeat(NamedTuple):
     leave_from: int | None
     hello: bool
     accused: tuple[str, ...]
+    finished: bool
 
 
 class ReadRelease(NamedTuple):
@@ -159,7 +161,7 @@ class WireReader:
         data = self._opened(value, self.setup.node_keys, node)
         flags, digest, instance, boot, stepped, join, leave = _header("<BBB16s16s16sQQQ", data, HEARTBEAT)
         ids = self._run + _text(node)
-        if _cut(data, 75, len(ids)) != ids or digest != self.setup.digest or flags > 15:
+        if _cut(data, 75, len(ids)) != ids or digest != self.setup.digest or flags > 31:
             raise Unreadable("run, source, digest or flags")
         rest = data[75 + len(ids) :]
         accused = tuple(rest[at : at + 16].hex() for at in range(0, len(rest), 16))
@@ -168,7 +170,8 @@ class WireReader:
         if max(stepped, join, leave) > LAST or (join and not flags & 1) or (leave and not flags & 2):
             raise Unreadable("rounds")
         wish = leave if flags & 2 else None
-        beat = ReadBeat(node, instance.hex(), boot.hex(), stepped, wish, bool(flags & 4), accused)
+        life = instance.hex(), boot.hex()
+        beat = ReadBeat(node, *life, stepped, wish, bool(flags & 4), accused, bool(flags & 16))
         if len(self._beats) > _SEEN:
             self._beats.clear()
         self._beats[node, value] = beat
@@ -226,14 +229,14 @@ class WireReader:
         return self._keys[key]
 
     def _plan(self, data: bytes) -> ReadPlan:
-        header = _header("<BB16sQQIIIII", data, PLAN)
-        digest, round, follows, table, size, edges, earlier_count, generation = header
-        at = 54 + len(self._run)
-        if digest != self.setup.digest or _cut(data, 54, len(self._run)) != self._run:
+        header = _header("<BB16sQQIIIIII", data, PLAN)
+        digest, round, follows, table, size, edges, earlier_count, generation, closing = header
+        at = 58 + len(self._run)
+        if digest != self.setup.digest or _cut(data, 58, len(self._run)) != self._run:
             raise Unreadable("run or digest")
         if len(data) != at + table + 21 * size + 16 * edges + 12 * earlier_count:
             raise Unreadable("length")
-        if not 0 <= follows < round <= LAST:
+        if not 0 <= follows < round <= LAST or closing > (65 if size else 0):
             raise Unreadable("round")
         names = data[at : at + table].split(b",") if table else []
         if not all(map(_NAME.fullmatch, names)):
@@ -256,14 +259,13 @@ class WireReader:
             for place, life, flag in zip(places, lives, full, strict=True)
         )
         named_names = [texts[place] for place in earlier]
-        sizes = struct.pack("<QQIIII", round, follows, size, edges, earlier_count, generation)
+        sizes = struct.pack("<QQIIIII", round, follows, size, edges, earlier_count, generation, closing)
         words = [self.setup.run, *[member.name for member in members], *lives, *named_names]
         arrays = full + data[at - 16 * edges : at] + data[at + 4 * earlier_count :]
         mark = hashlib.sha256(sizes + ",".join(words).encode() + arrays).digest()[:16]
         entries = tuple(zip(sources, targets, weights, strict=True))
-        plan = ReadPlan(
-            round, follows, members, entries, dict(zip(named_names, counts, strict=True)), generation, mark
-        )
+        plan_counts = dict(zip(named_names, counts, strict=True))
+        plan = ReadPlan(round, follows, members, entries, plan_counts, generation, closing, mark)
         _check(plan, len(named_names))
         return plan
 

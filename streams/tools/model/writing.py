@@ -382,7 +382,8 @@ class _Sum(NamedTuple):
 def public_model(file: MeshFile) -> Model:
     """Return the projected mean of all members' newest releases, and its average over the stored rounds.
 
-    A member whose edges are all off in a round publishes nothing for it. Raises BusError, MeshFileError.
+    Those of closing rounds are in no average. A member whose edges are all off in a round publishes nothing
+    for it. Raises BusError, MeshFileError.
     """
     mesh = file.mesh
     algorithm = file.resolved.algorithm
@@ -395,12 +396,13 @@ def public_model(file: MeshFile) -> Model:
         for name in sorted(mesh.nodes):
             releases = _released(file, log, name, plans)
             for round, release in releases.items():
-                rounds[round] = rounds[round].plus(release)
+                if not plans[round].closing:
+                    rounds[round] = rounds[round].plus(release)
             if releases and any(member.name == name for member in members):
                 newest, last = newest.plus(releases[max(releases)]), max(last, *releases)
     if not newest.members:
         raise BusError(f"{mesh.name}, run {mesh.run}: no edge holds a release yet, so there is no model")
-    average = _average(algorithm, rounds)
+    average = _average(algorithm, rounds or {last: newest})
     return model_of(
         file,
         promised_of_all(file, None),

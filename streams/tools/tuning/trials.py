@@ -24,7 +24,7 @@ from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName, NodeOverrides
 from streams.tools.tuning.pilot import Pilot
-from topology.schedules import Copies
+from topology.schedules import Copies, closing_rounds
 
 LOOKED_AT = 16
 """About how many records score the decisions of a run's round: some of each node."""
@@ -145,7 +145,8 @@ class Trials:
 
         It is infinite if no mesh file may have the setting, such as a round above the budget. Each round
         scores decisions before they learn from its records, as on a live mesh. With `labelled` it is 1 - AUC
-        of the nodes' mean last decision, averaged over runs. All settings use the same seeds.
+        of the nodes' mean decision in the last closing round, averaged over runs. All settings use the same
+        seeds.
         """
         rounds, nodes = -(-self.records // setting.size), len(self.mesh.nodes)
         try:
@@ -158,7 +159,7 @@ class Trials:
         slots = self._cut(full_slots, rounds, setting.size)
         if self.labelled is not None:
             (last,) = deque(engine.steps(slots), maxlen=1)
-            decisions = engine.learner.algorithm.observed(last.decision)
+            decisions = engine.learner.algorithm.observed(engine.closed(last, self._closing(rounds)))
             return _ranked(decisions.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
         learnt, scored = tee(slots)
         loss, observed = engine.learner.loss, engine.learner.algorithm.observed
@@ -185,6 +186,10 @@ class Trials:
                 if round < rounds
                 else Observations(dense(features)[:, last], labels[:, last], present[:, last])
             )
+
+    def _closing(self, rounds: int) -> int:
+        """Return the closing rounds of a run; all runs have the graph of one."""
+        return closing_rounds(Mesh(self.mesh, code=self.code).schedule, rounds)
 
     def _engine(self, setting: Setting) -> Engine:
         mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}), code=self.code)

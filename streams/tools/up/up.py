@@ -221,7 +221,8 @@ class UpMesh:
         for name, before in self._progress.items():
             self._progress[name] = progress(self._state, name) or before
         now = time.monotonic()
-        rounds = [self._progress[name].round for name in self._staying()]
+        last = self._file.mesh.rounds or inf  # closing rounds do not count
+        rounds = [int(min(self._progress[name].round, last)) for name in self._staying()]
         self.course.take(rounds, now)
         self._middle.take([median_low(rounds)], now)
 

@@ -72,19 +72,21 @@ def test_the_model_of_a_run_is_the_mean_of_what_its_nodes_hold(call, learnt, tmp
     assert (model["round"], model["rounds"], model["nodes"]) == (10, 10, 3)
     assert model["guarantee"]["epsilon"] == 1
     assert model["guarantee"]["nodes"]["b"] == summary["nodes"][1]["guarantee"]
-    ends = {}
+    ends = set()
     for node in summary["nodes"]:
         with JournalReader(tmp_path / "state" / f"{node['name']}.journal") as journal:
             newest = journal.records()[-1]
-        ends[newest.stepped] = node["average"] == newest.average.mean.tolist()
-        assert (node["averaged"], newest.average.rounds) == (10, newest.stepped)
-    assert ends.pop(10)
-    assert not any(ends.values())  # some are a round ahead of what is summed up
+        ends.add(newest.stepped)
+        assert node["average"] == newest.average.mean.tolist()
+        assert node["averaged"] == newest.average.rounds
+    assert len(ends) == 1  # all close together
+    assert min(node["averaged"] for node in summary["nodes"]) == 10
     rows = table((tmp_path / "out" / "rounds.csv").read_text())
     for k, node in enumerate(summary["nodes"]):
         decisions = [[float(row["decision_1"]), float(row["decision_2"])] for row in rows[k::3]]
-        assert node["decision"] == decisions[-1]
-        np.testing.assert_allclose(node["average"], np.mean(decisions, 0), rtol=1e-13)
+        assert node["decision"] != decisions[-1]  # it has closed
+        if node["averaged"] == len(decisions):
+            np.testing.assert_allclose(node["average"], np.mean(decisions, 0), rtol=1e-13)
 
 
 def test_a_model_of_one_node_is_its_running_average(call, mesh, learnt, tmp_path):
@@ -95,7 +97,8 @@ def test_a_model_of_one_node_is_its_running_average(call, mesh, learnt, tmp_path
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     model = json.loads((tmp_path / "deep" / "own.json").read_text())
     assert model["average"] == summary["nodes"][1]["average"]
-    assert (model["nodes"], model["round"], model["rounds"]) == (1, 11, 10)
+    assert (model["nodes"], model["rounds"]) == (1, 10)
+    assert model["round"] > 11  # it relayed while others learnt, and closed
     assert model["source"]["schema"]["label"] == {"column": "class", "positive": ["1"]}
     assert "path" not in model["source"]
     assert call("predict", "deep/own.npz", "test.csv").code == 0

@@ -206,15 +206,18 @@ def test_a_pipe_without_a_record_runs_no_round(call, mesh, tmp_path, monkeypatch
 
 def test_what_ended_the_run_is_named(call, mesh, tmp_path, monkeypatch):
     classifying(mesh, tmp_path, lengths=(30, 5, 25))
+    assert "The run ended: a, b, c have no records left." in call("run", mesh).out.splitlines()
     ended = "The run ended: b has no records left; unread: a 22, c 17."
-    assert ended in call("run", mesh).out.splitlines()
+    assert ended in call("run", mesh, "--rounds", 4).out.splitlines()
     mesh.write_text(mesh.read_text().replace("path: a.csv", 'path: "-"'))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "a.csv").read_bytes())))
-    assert "The run ended: b has no records left; unread: c 17." in call("run", mesh).out.splitlines()
+    ended = "The run ended: b has no records left; unread: c 17."
+    assert ended in call("run", mesh, "--rounds", 4).out.splitlines()
     mesh.write_text(mesh.read_text().replace('path: "-"', "path: a.csv"))
     assert "The run ended" not in call("run", mesh, "--rounds", 2).out
     classifying(mesh, tmp_path, lengths=(5, 5, 25))
-    assert "The run ended: a, b have no records left; unread: c 17." in call("run", mesh).out.splitlines()
+    ended = "The run ended: a, b have no records left; unread: c 17."
+    assert ended in call("run", mesh, "--rounds", 4).out.splitlines()
 
 
 def test_the_rest_of_a_pipe_is_not_waited_for(call, mesh, tmp_path):
@@ -232,7 +235,7 @@ def test_the_rest_of_a_pipe_is_not_waited_for(call, mesh, tmp_path):
     writer = Thread(target=write)
     writer.start()
     try:
-        out = call("run", mesh).out
+        out = call("run", mesh, "--rounds", 3).out
     finally:
         ended.set()
         writer.join()
@@ -243,7 +246,7 @@ def test_only_so_many_unread_records_are_counted(call, mesh, tmp_path, monkeypat
     monkeypatch.setattr(slot_feed, "MOST_COUNTED", 10)
     monkeypatch.setattr(run_module, "MOST_COUNTED", 10)
     classifying(mesh, tmp_path, lengths=(30, 5, 16))
-    assert "unread: a over 10, c 8." in call("run", mesh).out
+    assert "unread: a over 10, c 8." in call("run", mesh, "--rounds", 4).out
 
 
 def test_a_rest_that_cannot_be_read_has_no_number(call, mesh, tmp_path):
@@ -251,7 +254,7 @@ def test_a_rest_that_cannot_be_read_has_no_number(call, mesh, tmp_path):
     packed = gzip.compress((tmp_path / "a.csv").read_bytes()) + gzip.compress(b"0,0,0\n" * 50_000)
     (tmp_path / "a.csv.gz").write_bytes(packed[:-9])
     mesh.write_text(mesh.read_text().replace("path: a.csv", "path: a.csv.gz"))
-    outcome = call("run", mesh)
+    outcome = call("run", mesh, "--rounds", 4)
     assert (outcome.code, outcome.err) == (0, "")
     assert "unread: a unknown, c 17." in outcome.out
 
@@ -338,11 +341,24 @@ def test_a_journal_that_is_open_elsewhere_is_refused(call, mesh, tmp_path):
 
 
 def test_a_state_that_was_not_left_in_order_is_refused(call, mesh, tmp_path):
-    classifying(mesh, tmp_path)  # the sources end apart, and so do the journals
-    call("run", mesh, "--state", "state")
-    outcome = call("run", mesh, "--state", "state")
+    journal = tmp_path / "state" / "b.journal"
+    call("run", mesh, "--rounds", 3, "--state", "state")
+    older = journal.read_bytes()
+    call("run", mesh, "--rounds", 9, "--state", "state")
+    journal.write_bytes(older)
+    outcome = call("run", mesh, "--rounds", 12, "--state", "state")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("state: the run in it was not ended in order (")
+
+
+def test_nodes_whose_sources_end_apart_relay_and_close_together(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 5, 25))
+    call("run", mesh, "--state", "state", "--output", "out")
+    nodes = json.loads((tmp_path / "out" / "summary.json").read_text())["nodes"]
+    assert [node["averaged"] for node in nodes] == [15, 2, 12]  # each learns from all its full slots
+    outcome = call("run", mesh, "--state", "state")
+    assert outcome.code == 0
+    assert "No round was run: of a, b, c fewer records are left than one slot holds." in outcome.out
 
 
 def test_a_run_that_ended_in_order_goes_on(call, mesh, tmp_path):

@@ -32,9 +32,9 @@ def test_the_bytes_are_these():
 numbers = st.just(0) | st.integers(0, 2**63 - 1)
 
 
-@given(numbers, st.none() | numbers, st.none() | numbers, st.booleans())
-def test_what_is_encoded_comes_back_at_one_length(stepped, join, leave, hello):
-    beat = replace(BEAT, stepped=stepped, join_after=join, leave_from=leave, hello=hello)
+@given(numbers, st.none() | numbers, st.none() | numbers, st.booleans(), st.booleans())
+def test_what_is_encoded_comes_back_at_one_length(stepped, join, leave, hello, finished):
+    beat = replace(BEAT, stepped=stepped, join_after=join, leave_from=leave, hello=hello, finished=finished)
     data = encode_heartbeat(beat, DIGEST)
     assert decode_heartbeat(data, "r", "east", DIGEST) == beat
     assert len(data) == len(GOLDEN)
@@ -69,7 +69,7 @@ BROKEN = {
     "another run": (changed(IDS + 1, b"s"), Reason.RUN),
     "another node": (changed(IDS + 3, b"w"), Reason.SOURCE),
     "other settings": (changed(3, b"\x01"), Reason.DIGEST),
-    "an unknown flag": (changed(2, b"\x15"), Reason.FLAGS),
+    "an unknown flag": (changed(2, b"\x25"), Reason.FLAGS),
     "a wish to join without its flag": (changed(2, b"\4"), Reason.FLAGS),
     "a wish to leave without its flag": (changed(LEAVE, b"\1"), Reason.FLAGS),
     "a step beyond 63 bits": (changed(STEPPED + 7, b"\x80"), Reason.MALFORMED),

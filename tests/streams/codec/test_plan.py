@@ -15,6 +15,7 @@ GOLDEN = bytes.fromhex(
     "000102030405060708090a0b0c0d0e0f"
     "0900000000000000 0700000000000000"  # round 9 follows 7
     "0a000000 02000000 01000000 02000000 05000000"  # 10 bytes of names, 2 members, 1 edge, 2 counts; file 5
+    "03000000"  # 3 closing rounds left
     "01 72"
     "656173742c6f6c642c77"  # east,old,w
     "00000000 02000000"
@@ -24,7 +25,7 @@ GOLDEN = bytes.fromhex(
     "00000000 01000000"
     "0700000000000000 0300000000000000"
 )
-TABLE = 56
+CLOSING, TABLE = 54, 60
 PLACES, FULL = TABLE + 10, TABLE + 10 + 8 + 32
 SOURCE, TARGET, WEIGHT = FULL + 2, FULL + 6, FULL + 10
 NAMED, COUNTS = WEIGHT + 8, WEIGHT + 16
@@ -38,13 +39,14 @@ def plan(**changes):
         "members": (Member("east", A), Member("w", B, full=False)),
     }
     values |= {"sources": np.array([0]), "targets": np.array([1]), "weights": np.array([0.5])}
-    return Plan(**(values | {"named": (("east", 7), ("old", 3)), "generation": 5} | changes))
+    return Plan(**(values | {"named": (("east", 7), ("old", 3)), "generation": 5, "closing": 3} | changes))
 
 
 def same(one, other):
     arrays = ("sources", "targets", "weights")
     return all(
-        getattr(one, name) == getattr(other, name) for name in ("run", "round", "follows", "generation")
+        getattr(one, name) == getattr(other, name)
+        for name in ("run", "round", "follows", "generation", "closing")
     ) and (
         (one.members, one.named) == (other.members, other.named)
         and all(getattr(one, name).dtype == getattr(other, name).dtype for name in arrays)
@@ -111,7 +113,7 @@ BROKEN = {
     "too long": (bytes(2**24 + 1), Reason.TOO_LONG),
     "nothing": (b"", Reason.UNREADABLE),
     "half a header": (GOLDEN[:30], Reason.LENGTH),
-    "no run": (GOLDEN[:54], Reason.LENGTH),
+    "no run": (GOLDEN[:58], Reason.LENGTH),
     "cut": (GOLDEN[:-1], Reason.LENGTH),
     "more plans than there were": (changed(NAMED + 8, b"\x08"), Reason.MALFORMED),
     "one byte more": (GOLDEN + b"\0", Reason.LENGTH),
@@ -120,8 +122,9 @@ BROKEN = {
     "more names than there are": (changed(46, u32(3)), Reason.LENGTH),
     "version 9": (changed(0, b"\x09"), Reason.VERSION),
     "a release": (changed(1, b"\1"), Reason.KIND),
-    "another run": (changed(55, b"q"), Reason.RUN),
+    "another run": (changed(59, b"q"), Reason.RUN),
     "other settings": (changed(2, b"\xff"), Reason.DIGEST),
+    "more closing rounds than there may be": (changed(CLOSING, u32(66)), Reason.MALFORMED),
     "round 0": (changed(18, bytes(8)), Reason.MALFORMED),
     "its own follower": (changed(18, b"\x07"), Reason.MALFORMED),
     "a round beyond 63 bits": (changed(25, b"\x80"), Reason.MALFORMED),

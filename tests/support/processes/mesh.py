@@ -12,11 +12,12 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.mesh import MemoryMesh
 from streams.mesh.file import load
 from streams.mesh.settings.files import read_yaml
 from tests.support.brokers.feeding import Rations
 from tests.support.brokers.topics import until
+from tests.support.meshes.files import ignore, planned_to_close
 from tests.support.processes.command import LONG
 from tests.support.processes.forked import Forked
 
@@ -152,10 +153,10 @@ class LiveMesh(LiveProcesses):
 def released_in_memory(path):
     """Return what the same mesh file releases on the memory bus: {(source, round): bytes of the release}."""
     file = load(path)
-    local = LocalRun(mesh_parts(file))
-    local.mesh.run()
-    local.mesh.close()
-    found = released(file, lambda topic: local.mesh.bus.read(topic, 0))
+    mesh = MemoryMesh(planned_to_close(file), ignore)
+    mesh.run()
+    mesh.close()
+    found = released(file, lambda topic: mesh.bus.read(topic, 0))
     return {key: value for key, values in found.items() for _, _, value in values}
 
 
