@@ -131,10 +131,10 @@ class Algorithm(Protocol):
         """Return the coordinates that the loss sees, shape (..., m); all of them without dynamics."""
 
     def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
-        """Return x_t, the point that the node acts on in round t.
+        """Return x_t, the point that the node acts on in round t; all closing rounds act as the first one.
 
-        `share` (...): the sum of squares of the weights of the consensus, for decisions that depend on how
-        much noise the consensus holds.
+        `share` (...): the sum of squares of the weights of the consensus, in closing rounds of a row of their
+        product, for decisions that depend on how much noise the consensus holds.
         """
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:

@@ -17,10 +17,10 @@ share p_k = max(f_k/f, 0.04/C), divided by their sum, and mean mu_k = sum_k/(f p
 
 mu is the mean of all rows, S = G/f - mu mu', r = max(nu, nu/2 - lambda_min(S)) (ridge linear discriminant
 analysis), nu = sqrt(2) sigma sqrt(d)/(f sqrt(N_eff)): the spectral norm of the noise in S, whose products
-have the deviation sigma/sqrt(2). sigma is the deviation of a coordinate of one node's mean; N_eff = 1/sum of
-squares of this round's weights, as mixing before this round makes the noise only smaller. nu is at least
-1e-4, for columns that depend on each other. z is the normal quantile: about a share p_+ of the rows is above
-the cut.
+have the deviation sigma/sqrt(2). sigma is the deviation of a coordinate of one node's mean over the rounds of
+learning; N_eff = 1/sum of squares of this round's weights, or in closing rounds of this node's row of their
+product, as mixing before them makes the noise only smaller. nu is at least 1e-4, for columns that depend on
+each other. z is the normal quantile: about a share p_+ of the rows is above the cut.
 
 | case | decision |
 |---|---|

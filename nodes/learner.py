@@ -19,8 +19,18 @@ from nodes.losses.losses import Loss
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private
 from nodes.sparse import Rows
-from nodes.values import Consensus, Decision, FloatArray, Mixing, Observations, Release
+from nodes.values import (
+    Consensus,
+    Decision,
+    FloatArray,
+    Mixing,
+    Observations,
+    Release,
+    rows_after,
+    squares_of,
+)
 from topology.schedules import CACHED, Schedule
+from topology.weights import Weights
 
 
 class StepResult(NamedTuple):
@@ -178,12 +188,27 @@ class Step(NamedTuple):
     lesson: StepResult
 
 
-def consensus_and_decision(
-    algorithm: Algorithm, mixed: Mixing, round: int, releases: Release
-) -> tuple[Consensus, Decision]:
-    """Return z_t and x_t of all nodes, (N, d) each; class sums and moments need the weights' shares too."""
-    consensus = Consensus(mixed(releases))
-    return consensus, algorithm.decide(round, consensus, 1.0 if algorithm.rows is None else mixed.shares)
+class Closing:
+    """Mixes and decides in the closing rounds of all nodes, of which `first` is the first one.
+
+    Decisions go by the rounds of learning, so all of them are those of round `first`.
+    """
+
+    def __init__(self, algorithm: Algorithm, first: int) -> None:
+        self._algorithm, self._first = algorithm, first
+        self._nodes: tuple[str, ...] = ()
+        self._rows: FloatArray | None = None
+
+    def mix(self, weights: Weights, releases: Release) -> tuple[Consensus, Decision]:
+        """Return z_t and x_t of the weights' nodes, shape (N, d) each."""
+        mixed = Mixing(weights)
+        consensus = Consensus(mixed(releases))
+        if self._algorithm.rows is None:
+            return consensus, self._algorithm.decide(self._first, consensus)
+        self._rows = rows_after(self._rows if self._nodes == weights.nodes else None, weights)
+        self._nodes = weights.nodes
+        shares = mixed.shares if self._rows is None else squares_of(self._rows)
+        return consensus, self._algorithm.decide(self._first, consensus, shares)
 
 
 class ClosingStep(NamedTuple):
@@ -235,18 +260,19 @@ class Engine:
         mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
         for round, observations in enumerate(slots, first):
             mixed = mixing(self.schedule.weights(round, nodes))
-            consensus, decision = consensus_and_decision(algorithm, mixed, round, releases)
+            consensus = Consensus(mixed(releases))
+            shares = 1.0 if algorithm.rows is None else mixed.shares
+            decision = algorithm.decide(round, consensus, shares)
             lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)
             yield Step(round, releases, consensus, decision, lesson)
             releases, charged, secret = lesson.release, lesson.charged, lesson.secret
 
     def closing_steps(self, state: State, rounds: int) -> Iterator[ClosingStep]:
         """Yield that many closing rounds from a state on: all nodes mix, decide and relay."""
-        algorithm, nodes = self.learner.algorithm, self.schedule.graph.nodes
-        releases = state.releases
+        nodes, releases = self.schedule.graph.nodes, state.releases
+        closing = Closing(self.learner.algorithm, state.round)
         for round in range(state.round, state.round + rounds):
-            mixed = Mixing(self.schedule.weights(round, nodes))
-            consensus, decision = consensus_and_decision(algorithm, mixed, round, releases)
+            consensus, decision = closing.mix(self.schedule.weights(round, nodes), releases)
             yield ClosingStep(round, releases, consensus, decision)
             releases = self.learner.relay(consensus)
 

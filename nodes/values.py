@@ -141,6 +141,34 @@ class Mixing:
         return total
 
 
+# How far a consensus is mixed, for decisions that go by its noise.
+#
+# Of what was learnt last, node j's part in node i's consensus is row i, column j of A(t) ... A(f), where f is
+# the first closing round. Earlier mixing only makes the noise smaller, so a decision that leaves it out is of
+# more noise than there is.
+
+MOST_ROWS = 256
+"""The most nodes for which a product of weights is kept."""
+
+
+def rows_after(before: FloatArray | None, weights: Weights) -> FloatArray | None:
+    """Return A(t) P, shape (N, N), of the product P of the weights `before` (None: no round of them).
+
+    Its rows have the bits of `mixed` of the rows of P. None: for more than `MOST_ROWS` nodes.
+    """
+    size = len(weights.nodes)
+    if size > MOST_ROWS:
+        return None
+    return Mixing(weights)(np.eye(size) if before is None else before)
+
+
+def squares_of(rows: FloatArray) -> FloatArray:
+    """Return the sum of squares of each row (..., N), shape (...): 1/N_eff of its node."""
+    return (
+        np.array([np.add.reduce(row * row) for row in rows]) if rows.ndim > 1 else np.add.reduce(rows * rows)
+    )
+
+
 def _mixed(weights: FloatArray, values: FloatArray) -> FloatArray:
     """Return sum_k weight_k value_k, shape (rows, d), in order. `values` (k, rows, d) are overwritten."""
     products = np.multiply(values, weights, out=values)

@@ -80,7 +80,10 @@ def decide(node: NodeState) -> bool:
     consensus = _corrected(
         node, _moved(node, open_round.consensus(own_release, neighbours)), open_round.corrected
     )
-    decision = node.learner.algorithm.decide(open_round.round, consensus, open_round.share(neighbours))
+    closing = node.book.closing(open_round.round)
+    learnt = closing[0].round if closing else open_round.round
+    share = open_round.share(neighbours, closing[:-1])
+    decision = node.learner.algorithm.decide(learnt, consensus, share)
     average = node.record.average if open_round.closing else averaged(node.record.average, decision)
     open_round.settled = consensus, decision, average
     releases = tuple([release for _, _, release in neighbours])

@@ -22,6 +22,7 @@ class PlanBook:
 
     def __init__(self) -> None:
         self._plans: dict[int, tuple[Plan, int]] = {}  # by round, ascending: (plan, its offset)
+        self._closing: list[tuple[Plan, int]] = []  # closing rounds go by all before them
         self._last: int | None = None
 
     def add(self, plan: Plan, offset: int) -> bool:
@@ -30,6 +31,10 @@ class PlanBook:
             return False
         self._plans[plan.round] = (plan, offset)
         self._last = plan.round
+        if plan.closing:
+            self._closing.append((plan, offset))
+        elif not plan.ended:
+            self._closing.clear()
         return True
 
     def __len__(self) -> int:
@@ -46,8 +51,13 @@ class PlanBook:
         return bool(self._plans) and self._plans[self.last_round][0].ended
 
     def offset(self, round: int) -> int:
-        """Return the offset of that round's plan on the topology."""
-        return self._plans[round][1]
+        """Return the offset from which to read that round's plan again, and all closing ones before it."""
+        offset = self._plans[round][1]
+        return min(self._closing[0][1], offset) if self._closing else offset
+
+    def closing(self, round: int) -> tuple[Plan, ...]:
+        """Return the plans of closing rounds up to that one, in order."""
+        return tuple([plan for plan, _ in self._closing if plan.round <= round])
 
     def first_after(self, round: int) -> Plan | None:
         """Return the first plan above that round, if it is known."""

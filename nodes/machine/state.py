@@ -4,6 +4,7 @@ The machine and the actions of its phases (`nodes.machine.machine`) change it.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,8 +15,19 @@ from nodes.machine.journal import DataPosition, GivenUp, JournalRecord, ReleaseM
 from nodes.machine.membership import Membership, PlanBook
 from nodes.privacy.mechanism import Secret
 from nodes.protocol import Halt, Identity, Noticed, Stepped
-from nodes.values import Average, Consensus, Decision, FloatArray, Release, mixed
+from nodes.values import (
+    MOST_ROWS,
+    Average,
+    Consensus,
+    Decision,
+    FloatArray,
+    Release,
+    mixed,
+    rows_after,
+    squares_of,
+)
 from topology.plans import MOST_TOLD, Heartbeat, Plan
+from topology.weights import Weights
 
 # One round of a full member or listener: the releases that it waits for, and their consensus.
 
@@ -104,12 +116,17 @@ class OpenRound:
         """Return sum_j a_ij q_j, shape (d,); the weights of sources not heard go to the own release."""
         return mixed([*heard, (self.place.member.name, self._own_weight(heard), own)])
 
-    def share(self, heard: list[Heard]) -> float:
-        """Return the sum of squares of the consensus's weights."""
-        own_weight = self._own_weight(heard)
+    def share(self, heard: list[Heard], closing: tuple[Plan, ...]) -> float:
+        """Return the sum of squares of the consensus's weights; after `closing` rounds, of their product."""
         weights = [(source, weight) for source, weight, _ in heard]
-        weights.append((self.place.member.name, own_weight))
-        return float(mixed([(source, weight, np.array(weight)) for source, weight in weights]))
+        weights.append((self.place.member.name, self._own_weight(heard)))
+        rows = _rows(closing, self.plan) if self.plan.closing else None
+        if rows is None:
+            return float(mixed([(source, weight, np.array(weight)) for source, weight in weights]))
+        places = {member.name: place for place, member in enumerate(self.plan.members)}
+        return float(
+            squares_of(mixed([(source, weight, rows[places[source]]) for source, weight in weights]))
+        )
 
     def _own_weight(self, heard: list[Heard]) -> float:
         place = self.place
@@ -123,6 +140,31 @@ class OpenRound:
     def average(self, heard: list[Heard]) -> FloatArray:
         """Return the equal-weight average of the received releases (a listener's consensus), shape (d,)."""
         return mixed([(source, 1.0 / len(heard), release) for source, _, release in heard])
+
+
+@lru_cache(maxsize=16)  # nodes of one process share it
+def _rows(closing: tuple[Plan, ...], plan: Plan) -> FloatArray | None:
+    """Return the product (N, N) of the weights of `closing` rounds before a plan, since all had its members.
+
+    None: some members listen, or there are too many.
+    """
+    names = _mixing(plan)
+    if names is None or len(names) > MOST_ROWS:
+        return None
+    if not closing or _mixing(closing[-1]) != names:
+        return np.eye(len(names))
+    before = closing[-1]
+    weights = Weights(names, before.sources, before.targets, before.weights)
+    return rows_after(_rows(closing[:-1], before), weights)
+
+
+def _mixing(plan: Plan) -> tuple[str, ...] | None:
+    """Return the members, if all of them mix."""
+    return (
+        tuple([member.name for member in plan.members])
+        if all(member.full for member in plan.members)
+        else None
+    )
 
 
 class NodeState:

@@ -10,10 +10,10 @@ import numpy as np
 
 from nodes.accounting.spends import Spend
 from nodes.algorithms import Algorithm
-from nodes.learner import Learner, consensus_and_decision
+from nodes.learner import Closing, Learner
 from nodes.machine.journal import JournalRecord
 from nodes.regret import LocalRegret
-from nodes.values import Consensus, Decision, Mixing, Release
+from nodes.values import Consensus, Decision, Release
 from streams.bus.memory import Faults
 from streams.ledger import Reuse, data_of, known_spends, stated_apart
 from streams.live.spend import begun_life, end_node
@@ -211,15 +211,15 @@ def closing_decisions(parts: MeshParts, records: Mapping[str, JournalRecord]) ->
     """
     round = max(record.round for record in records.values())
     releases = {name: record.release for name, record in records.items() if record.round == round}
-    schedule, algorithm = parts.scheduler.schedule, next(iter(parts.nodes.values())).learner.algorithm
+    schedule = parts.scheduler.schedule
+    closing = Closing(next(iter(parts.nodes.values())).learner.algorithm, round)
     decisions: dict[str, Decision] = {}
     for number in range(round, round + closing_rounds(schedule, round - 1)):
         names = tuple(name for name in sorted(releases) if not _has_left(parts.nodes[name].learner, number))
         if not names:
             break
-        mixed = Mixing(schedule.weights(number, names))
         stacked = Release(np.stack([releases[name] for name in names]))
-        consensus, decided = consensus_and_decision(algorithm, mixed, number, stacked)
+        consensus, decided = closing.mix(schedule.weights(number, names), stacked)
         decisions |= zip(names, map(Decision, decided), strict=True)
         relays = [
             parts.nodes[name].learner.relay(Consensus(row))

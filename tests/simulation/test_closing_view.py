@@ -1,14 +1,20 @@
 """The closing rounds of a run in one process: those of machines whose plans have them, and nothing else."""
 
+import math
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
+from nodes import values
+from nodes.learner import Closing, Engine, State
 from nodes.machine.events import Decided
+from nodes.values import Release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import LocalRun, mesh_parts
 from tests.nodes.test_engine import CASES, meshed
 from tests.support.meshes.classes import MOMENTS, SUMS, tree_of
-from tests.support.meshes.files import changed, loaded, planned_to_close
+from tests.support.meshes.files import changed, loaded, planned_to_close, until
 from topology.schedules import closing_rounds
 
 EIGHT = "abcdefgh"
@@ -51,6 +57,86 @@ def same(file):
     return last - max(node.newest.round for node in local.recorder.nodes.values())
 
 
+def short(folder, form, rounds):
+    """A ring of eight that learns in so few rounds that several closing ones follow."""
+    form = form | {
+        "privacy": form["privacy"] | {"epsilon": 20},
+        "slots": {"by": "count", "size": 50 // rounds},
+    }
+    return loaded(folder, tree_of(folder, form, names=EIGHT, rounds=rounds))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A decision that is the deviation of its consensus's noise."""
+
+    length: int
+    size: int = 1
+
+    def __call__(self, means, deviations):
+        return deviations[..., None]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_decision_goes_by_the_noise_that_all_closing_rounds_have_left(tmp_path, rounds):
+    file = short(tmp_path, MOMENTS, rounds)
+    learner, schedule = file.resolved.node("a").learner, file.resolved.schedule
+    algorithm = replace(learner.algorithm, decide_by=Noise(file.mesh.release_dimension))
+    releases = Release(np.zeros((len(EIGHT), file.mesh.release_dimension)))
+    steps = list(
+        Engine(replace(learner, algorithm=algorithm), schedule).closing_steps(
+            State(rounds + 1, releases, rounds), 6
+        )
+    )
+    product, deviation = np.eye(len(EIGHT)), learner.algorithm.deviations(rounds)
+    for step in steps:
+        product = schedule.weights(step.round, tuple(EIGHT)).dense() @ product
+        expected = deviation * np.linalg.norm(product, axis=1)
+        np.testing.assert_allclose(step.decision[:, 0], expected, rtol=1e-12)
+    assert steps[-1].decision.max() < 1.1 * deviation / math.sqrt(len(EIGHT))
+
+
+def test_more_nodes_than_a_product_is_kept_for_go_by_each_rounds_weights(tmp_path, monkeypatch):
+    file = short(tmp_path, MOMENTS, 1)
+    monkeypatch.setattr(values, "MOST_ROWS", len(EIGHT) - 1)
+    learner, schedule = file.resolved.node("a").learner, file.resolved.schedule
+    algorithm = replace(learner.algorithm, decide_by=Noise(file.mesh.release_dimension))
+    closing = Closing(algorithm, 2)
+    for number in range(2, 5):
+        weights = schedule.weights(number, tuple(EIGHT))
+        _, decision = closing.mix(weights, Release(np.zeros((len(EIGHT), file.mesh.release_dimension))))
+        share = np.linalg.norm(weights.dense(), axis=1)
+        np.testing.assert_allclose(decision[:, 0], learner.algorithm.deviations(1) * share)
+
+
+def test_a_sparse_decision_has_the_threshold_of_the_round_after_the_last_lesson(tmp_path):
+    file = meshed(tmp_path, CASES["sparse-dola"])
+    learner, schedule = file.resolved.node("a").learner, file.resolved.schedule
+    releases = Release(np.full((4, file.mesh.dimension), 0.3))
+    first, *_, last = Engine(learner, schedule).closing_steps(State(4, releases, 3), 5)
+    np.testing.assert_allclose(first.decision, last.decision)
+
+
+def test_a_node_that_is_started_again_while_the_run_closes_decides_as_if_it_had_not(tmp_path):
+    file = short(tmp_path, MOMENTS, 1)
+    uninterrupted, _ = by_machines(file)
+    decisions = {}
+
+    def report(name, reported):
+        if isinstance(reported, Decided):
+            decisions[name] = reported.round, reported.decision
+
+    mesh = MemoryMesh(planned_to_close(file), report, state=tmp_path)
+    until(mesh, lambda: decisions.get("c", (0, None))[0] == 4)
+    mesh.nodes["c"].stop()
+    mesh.nodes["c"].start()
+    mesh.run()
+    assert mesh.done
+    assert {name: x.tobytes() for name, (_, x) in decisions.items()} == {
+        name: x.tobytes() for name, x in uninterrupted.items()
+    }
+
+
 def tree_of_many(**mesh):
     tree = changed(nodes=list(EIGHT), **mesh)
     tree["nodes"] = {name: {"source": {"kind": "localisation"}} for name in EIGHT}
@@ -59,8 +145,7 @@ def tree_of_many(**mesh):
 
 @pytest.mark.parametrize("form", [MOMENTS, SUMS], ids=["moments", "class-sums"])
 def test_one_release_of_moments_or_sums_is_mixed_until_all_agree(tmp_path, form):
-    form = form | {"privacy": form["privacy"] | {"epsilon": 20}, "slots": {"by": "count", "size": 50}}
-    file = loaded(tmp_path, tree_of(tmp_path, form, names=EIGHT, rounds=1))
+    file = short(tmp_path, form, 1)
     assert same(file) == closing_rounds(file.resolved.schedule, 1) > 4
 
 

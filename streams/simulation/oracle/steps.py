@@ -29,6 +29,8 @@ READ = 1.0
 """Seconds of calm in which a process reads everything on its edges."""
 BITS = 30
 """The number of bits of the grid below a clip's bound."""
+MOST_ROWS = 256
+"""The largest number of nodes for which a node keeps the product of the closing rounds' weights."""
 SUBSETS = 64
 """The largest number of sets of sources that are tried for a listener, as it does not report whom it
 heard."""
@@ -215,17 +217,59 @@ class Steps:
         late = self._late(process, record, place)
         self._check_corrections(process, record)
         consensus = self._consensus(process, plan, mixed, late)
-        squares = [(source, weight, np.array(weight)) for source, weight, _ in terms]
-        share = float(summed([*squares, (name, own_weight, np.array(own_weight))]))
+        weights = [*((source, weight) for source, weight, _ in terms), (name, own_weight)]
+        point = self._point(name, plan, decision, consensus, weights)
         if self._is_closing(process, plan):
-            self._check_relay(process, record, decision, consensus, share)
+            self._check_relay(process, record, consensus)
         else:
-            self._check_step(process, record, decision, consensus, share)
+            self._check_step(process, record, consensus, point)
         self.mixed.setdefault(record.stepped, {})[name] = mixed
         for round, added in late:
             self._history.reached.add(Reached.LATE)
             if name in self.mixed.get(round, {}):
                 self.mixed[round][name] = self.mixed[round][name] + added
+
+    def _point(
+        self,
+        name: str,
+        plan: ReadPlan,
+        decision: HandedDecision,
+        consensus: FloatArray,
+        weights: list[tuple[str, float]],
+    ) -> FloatArray:
+        """Return the decision of a consensus. Raises Violation if another one was handed over.
+
+        A closing round decides as the first one, by the product of all weights since. A node whose plans were
+        lost may know fewer of them.
+        """
+        closing = self._topology.closing_before(plan)
+        for known in range(len(closing) + 1 if self._topology.lost else 1):
+            first = closing[known] if known < len(closing) else plan
+            share = self._share(plan, closing[known:], weights)
+            point = self._repeated.decide(name, first.round, consensus, share)
+            if point.tobytes() == decision.point.tobytes():
+                return point
+        raise Violation(f"the decision of {name} in round {plan.round} is not that of the releases it heard")
+
+    def _share(self, plan: ReadPlan, closing: list[ReadPlan], weights: list[tuple[str, float]]) -> float:
+        """Return the sum of squares of the weights, or in a closing round of a row of their product."""
+        names = [member.name for member in plan.members]
+        if not plan.closing or len(names) > MOST_ROWS or not all(member.full for member in plan.members):
+            return float(summed([(source, weight, np.array(weight)) for source, weight in weights]))
+        alike: list[ReadPlan] = []
+        for before in reversed(closing):
+            if [member.name for member in before.members if member.full] != names:
+                break
+            alike.insert(0, before)
+        rows = dict(zip(names, np.eye(len(names)), strict=True))
+        for before in alike:
+            rows = {name: self._mixed_row(name, before, rows) for name in names}
+        mixed = summed([(source, weight, rows[source]) for source, weight in weights])
+        return float(np.add.reduce(mixed * mixed))
+
+    def _mixed_row(self, name: str, plan: ReadPlan, rows: Mapping[str, FloatArray]) -> FloatArray:
+        terms = [(member.name, weight, rows[member.name]) for member, weight in plan.row(name)]
+        return summed([*terms, (name, self._own_weight(plan.row(name), terms), rows[name])])
 
     # ----------------------------------------------------------------------------------------- mixing
 
@@ -470,14 +514,10 @@ class Steps:
         self,
         process: WatchedProcess,
         record: Durable,
-        decision: HandedDecision,
         consensus: FloatArray,
-        share: float,
     ) -> None:
         """Check a round without a slot: what was mixed goes on, and nothing else has changed."""
         name, round, repeated, newest = process.name, record.stepped, self._repeated, process.newest
-        if repeated.decide(name, round, consensus, share).tobytes() != decision.point.tobytes():
-            raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
         value = consensus
         if repeated.moves(name):
             value = repeated.contain(name, repeated.moved(name, consensus, 1))
@@ -493,15 +533,11 @@ class Steps:
         self,
         process: WatchedProcess,
         record: Durable,
-        decision: HandedDecision,
         consensus: FloatArray,
-        share: float,
+        point: FloatArray,
     ) -> None:
         """Repeat the step with the noise that was drawn, and compare."""
         name, round, repeated = process.name, record.stepped, self._repeated
-        point = repeated.decide(name, round, consensus, share)
-        if point.tobytes() != decision.point.tobytes():
-            raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
         span = self._span(process, record)
         self._check_charges(process, record)
         lesson = repeated.learn(process, name, round, consensus, point, process.charged, span)

@@ -20,10 +20,11 @@ READ = 1.0
 
 
 class PlanLog:
-    """The chain of valid plans. `valid` has the plans of each round: several only if plans were lost."""
+    """The chain of valid plans. `valid` has the plans of each round: several only if plans were `lost`."""
 
     def __init__(self, setup: Setup, wire: WireReader, excuses: Excuses, history: SimulatedHistory) -> None:
         self.last: ReadPlan | None = None
+        self.lost = False
         self.valid: dict[int, list[ReadPlan]] = {}
         self._setup, self._wire, self._excuses, self._history = setup, wire, excuses, history
         self._topics = {name: topic for topic, name in setup.progress.items()}
@@ -39,6 +40,14 @@ class PlanLog:
     def named(self) -> Mapping[str, int]:
         """The number of valid plans that have named each node."""
         return self._named
+
+    def closing_before(self, plan: ReadPlan) -> list[ReadPlan]:
+        """Return the closing rounds right before a plan, in order; none for a round of learning."""
+        chain: list[ReadPlan] = []
+        while plan.closing and (before := self.valid.get(plan.follows)) and before[-1].closing:
+            plan = before[-1]
+            chain.insert(0, plan)
+        return chain
 
     def heard(self, beat: ReadBeat) -> None:
         """Handle a heartbeat that has been appended to a node's progress."""
@@ -82,6 +91,7 @@ class PlanLog:
 
         `left`: the others, and when each was appended.
         """
+        self.lost = True
         self.last, self._named = None, {}
         for value, appended in left:
             record = self.readable(value, appended)

@@ -169,7 +169,10 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
     if record is None or record.average is None:
         raise JournalError(f"{path}: no round was stepped yet, so there is no model")
     algorithm = file.resolved.algorithm
-    newest = algorithm.decide(record.round, Consensus(algorithm.contain(record.release)))
+    learnt = record.round  # what a relay has mixed counts as the round after the last lesson
+    if record.exact:
+        learnt = min(learnt, record.average.rounds + 1)
+    newest = algorithm.decide(learnt, Consensus(algorithm.contain(record.release)))
     return model_of(
         file,
         promised_of_all(file, state),
@@ -403,10 +406,11 @@ def public_model(file: MeshFile) -> Model:
     if not newest.members:
         raise BusError(f"{mesh.name}, run {mesh.run}: no edge holds a release yet, so there is no model")
     average = _average(algorithm, rounds or {last: newest})
+    closing_rounds = [plan.round for plan in plans.values() if plan.closing]  # decisions are the first one's
     return model_of(
         file,
         promised_of_all(file, None),
-        _decided(algorithm, last, newest),
+        _decided(algorithm, min([last, *closing_rounds]), newest),
         average.mean,
         round=last,
         nodes=newest.members,
