@@ -243,9 +243,9 @@ class Steps:
         lost may know fewer of them.
         """
         closing = self._topology.closing_before(plan)
-        for known in range(len(closing) + 1 if self._topology.lost else 1):
-            first = closing[known] if known < len(closing) else plan
-            share = self._share(plan, closing[known:], weights)
+        for skipped in range(len(closing) + 1 if self._topology.lost else 1):
+            first = closing[skipped] if skipped < len(closing) else plan
+            share = self._share(plan, closing[skipped:], weights)
             point = self._repeated.decide(name, first.round, consensus, share)
             if point.tobytes() == decision.point.tobytes():
                 return point
