@@ -68,6 +68,14 @@ def test_records_that_fill_no_slot_are_counted(call, tmp_path, size, rounds, tex
     assert text is None or left_over.startswith(text)
 
 
+def test_it_says_how_many_closing_rounds_follow_and_after_which(call):
+    what = "nodes mix what was learnt last, and learn and charge nothing"
+    assert facts(call("plan", MESHES / "tracking.yaml"))["closing"] == f"1 round after round 2,000: {what}"
+    short = facts(call("plan", MESHES / "tracking.yaml", "--rounds", "1"))["closing"]
+    # thirds around a ring of 6: sqrt(2/6) (2/3)^c, about, is below 0.05 from c = 7 on
+    assert short == f"7 rounds (the run is short for its graph) after round 1: {what}"
+
+
 def test_outboxes_cost_rights_by_edge_and_no_more(call, mesh):
     assert "layout" not in facts(call("plan", mesh))
     change(mesh, ("  name: small", "  name: small\n  layout: outbox"))
