@@ -141,10 +141,14 @@ def _data_bus(
     return bus
 
 
+SLOWEST = 5.0
+"""Seconds without an acknowledgement after which a process gives up its last records."""
+
+
 def _flush(bus: KafkaBus, topics: str) -> None:
     """Wait for the last records' acknowledgements while any arrive; log how many records have none."""
     waiting = bus.waiting
-    while not bus.flush(FLUSH / 2) and bus.waiting < waiting:  # the broker is slow, not away
+    while not bus.flush(SLOWEST) and bus.waiting < waiting:  # the broker is slow, not away
         waiting = bus.waiting
     if bus.waiting:
         LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
