@@ -149,7 +149,7 @@ def predict(
     ] = None,
     vector: Annotated[
         VectorName, typer.Option("--vector", help="The newest decision, or the average over the rounds.")
-    ] = "average",
+    ] = "newest",
     mesh: Annotated[
         tuple[Path, str] | None,
         typer.Option(
@@ -181,7 +181,7 @@ def predict(
     \b
     Examples:
       mirrormesh predict results/model.json new.csv
-      mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
+      mirrormesh predict fraud.npz new.jsonl --vector average --output predictions.csv
       mirrormesh predict fraud.json new.csv --threshold 0.2 --id payment --json
       mirrormesh predict fraud.json --topic payments --servers kafka:9092 --from 2026-11-27T04:00Z
     """  # noqa: D301 # \b is click's mark: no new line breaks

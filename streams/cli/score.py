@@ -70,7 +70,7 @@ def score(
         VectorName | None,
         typer.Option(
             "--vector",
-            help="The newest decision, or the average. [default: average with --model, else newest]",
+            help="The newest decision, or the average. [default: newest]",
         ),
     ] = None,
     run: Annotated[

@@ -254,7 +254,7 @@ class ShownColumns(NamedTuple):
 def predict(
     model: str | Path,
     records: str | Path,
-    vector: VectorName = "average",
+    vector: VectorName = "newest",
     mesh: tuple[MeshFile, str] | None = None,
     *,
     id_column: str | None = None,

@@ -204,7 +204,7 @@ def scorer_of(scoring: Scoring, route: Route, reading: MessageReading) -> tuple[
     """Return what makes scores, and the models that it uses. Raises UsageError, BusError."""
     if reading.file is not None:
         guarantee = reading.file.model.guarantee
-        models: Models = FixedModel(reading.file, scoring.vector or "average")
+        models: Models = FixedModel(reading.file, scoring.vector or "newest")
     else:
         mesh, node = _node(scoring)
         guarantee = weakest(promised_of_all(mesh, None))

@@ -162,8 +162,8 @@ def test_code_runs_for_a_mesh_file_that_names_it_and_never_for_a_model(call, mes
     assert refused.code == 2
     assert refused.err.endswith("give --code own_median:Level, or name an entry point of mirrormesh.losses\n")
     done = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a", *allowed)
-    assert done.err == f"50 labelled records: {held_out_scores(ran.out)[1][1]}.\n"
-    assert {float(row["prediction"]) for row in table(done.out)} == {model["average"][0]}
+    assert done.err == f"50 labelled records: {held_out_scores(ran.out)[0][1]}.\n"  # of the closing round
+    assert {float(row["prediction"]) for row in table(done.out)} == {model["newest"][0]}
     mesh.write_text(mesh.read_text().replace("Level", "Median"))
     refused = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
     assert (refused.code, "of a mesh with that loss" in refused.err) == (2, True)
