@@ -2,8 +2,9 @@
 
 Relative fitness: psi = f(model)/f* - 1, f* the least cost on the owners' records together. The theorems bound
 E f - f* by functions of the owners' sizes and epsilons alone, which are functions of one number here, the
-`noise`: the standard deviation of a coordinate of the weighted mean answer, sqrt(sum_l (n_l s_l)^2)/n with
-s_l that of owner l's answers. With Laplace noise it is sqrt(8) Xi T kappa/n sqrt(sum_l epsilon_l^-2).
+`noise`: the standard deviation of a coordinate of the weighted mean answer, sqrt(sum_l (w_l s_l)^2) with
+s_l that of owner l's answers and w_l its weight. With Laplace noise and weights n_l/n it is
+sqrt(8) Xi T kappa/n sqrt(sum_l epsilon_l^-2).
 
 | source | bound on E f - f* | in `noise` |
 |---|---|---|
@@ -13,17 +14,29 @@ s_l that of owner l's answers. With Laplace noise it is sqrt(8) Xi T kappa/n sqr
 Theorem 2's proof takes E ||w||^2 = 2 b^2 for Laplace noise of scale b in d coordinates; it is 2 b^2 d. So
 `theorem_2` has the factor d that is missing in print. Its "small" terms are not small where T steps that
 shorten as rho/(T^2 k) do not reach the optimum; a fit's `floor` is that part.
+
+With other weights than n_l/n the model is that of fewer records, as if drawn from all of them: it costs
+g (sum_l w_l^2/n_l - 1/n) more on all records, g that of `Fit`. This holds of owners whose records are alike.
+A forecast knows of no difference between owners, so it cannot choose: least noise always wins in it.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from nodes.checks import not_negative, positive
-from nodes.collaboration.steps import QueryStage, QueryStep
+from nodes.collaboration.steps import (
+    QueryStage,
+    QueryStep,
+    Terms,
+    Weigh,
+    by_records,
+    effective_records,
+    noise_of,
+)
 from nodes.geometry.constraints import Constraint
 from nodes.losses.losses import Loss
 from nodes.privacy.query import MechanismName
@@ -34,13 +47,6 @@ Power = Literal[1, 2]
 """Of the noise: 2 as in Theorem 2, 1 as in Theorem 3."""
 LOW, HIGH = 10.0, 90.0
 """The percentiles of the band over runs."""
-
-
-class Terms(NamedTuple):
-    """n_l, and the standard deviation of a coordinate of the owner's answers."""
-
-    records: int
-    deviation: float
 
 
 class Fit(NamedTuple):
@@ -67,9 +73,10 @@ class Fit(NamedTuple):
 class Owner(NamedTuple):
     """One owner's contribution, in relative fitness on new records: psi + g/n.
 
-    `share`: its share of the noise's variance. `without`: the fitness of the other owners alone; None: there
-    are none. `alone`: that of its own best model without noise, g/n_l. `margin`: the factor by which all
-    epsilons may shrink until learning alone is as good; 0: learning alone is always as good.
+    `share`: its share of the variance of the weighted answer's noise. `without`: the fitness of the other
+    owners alone; None: there are none. `alone`: that of its own best model without noise, g/n_l. `margin`:
+    the factor by which all epsilons may shrink until learning alone is as good; 0: learning alone is always
+    as good.
     """
 
     share: float
@@ -87,14 +94,6 @@ class Forecast(NamedTuple):
     high: float
     new: float
     owners: dict[str, Owner]
-
-
-def noise_of(owners: Iterable[Terms]) -> float:
-    """Return the noise on the weighted mean answer of these owners; at least one."""
-    terms = list(owners)
-    return math.hypot(*(owner.records * owner.deviation for owner in terms)) / sum(
-        owner.records for owner in terms
-    )
 
 
 def theorem_2(noise: float, *, rho: float, convexity: float, queries: int, dimension: int) -> float:
@@ -134,51 +133,68 @@ def _not_negative(columns: FloatArray) -> tuple[float, float]:
     return (float(single[0]), 0.0) if residuals[0] < residuals[1] else (0.0, float(single[1]))
 
 
-def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
+def forecast(owners: Mapping[str, Terms], fitted: Fit, weigh: Weigh = by_records) -> Forecast:
     """Return what these owners reach together, and the contribution of each.
 
     Raises ValueError without owners.
     """
     if not owners:
         raise ValueError("owners are missing: must be at least one")
-    noise = noise_of(owners.values())
-    expected = fitted.at(noise)
+    terms = list(owners.values())
+    noise = noise_of(terms, weigh)
+    expected, fewer = fitted.at(noise), fitted.sampling * _lost(terms, weigh)
     return Forecast(
         noise,
-        expected,
-        expected * fitted.low,
-        expected * fitted.high,
-        _new(owners, fitted),
-        {name: _owner(owners, name, fitted, noise) for name in owners},
+        expected + fewer,
+        expected * fitted.low + fewer,
+        expected * fitted.high + fewer,
+        new_records(terms, fitted, weigh),
+        {name: _owner(owners, name, fitted, weigh) for name in owners},
     )
 
 
-def _new(owners: Mapping[str, Terms], fitted: Fit) -> float:
-    total = sum(owner.records for owner in owners.values())
-    return fitted.at(noise_of(owners.values())) + fitted.sampling / total
+def new_records(owners: Sequence[Terms], fitted: Fit, weigh: Weigh = by_records, scale: float = 1.0) -> float:
+    """Return psi + g/n, that on new records, if the noise of every answer were `scale` times as large."""
+    scaled = [owner._replace(deviation=owner.deviation * scale) for owner in owners]
+    return fitted.at(noise_of(scaled, weigh)) + fitted.sampling / effective_records(scaled, weigh)
 
 
-def _owner(owners: Mapping[str, Terms], name: str, fitted: Fit, noise: float) -> Owner:
-    terms_of_owner, total = owners[name], sum(owner.records for owner in owners.values())
-    other_owners = {other_name: terms for other_name, terms in owners.items() if other_name != name}
-    share = (terms_of_owner.records * terms_of_owner.deviation / (noise * total)) ** 2 if noise else 0.0
+def _lost(owners: Sequence[Terms], weigh: Weigh) -> float:
+    """Return sum_l w_l^2/n_l - 1/n: 0 by records."""
+    return 1 / effective_records(owners, weigh) - 1 / sum(owner.records for owner in owners)
+
+
+def _owner(owners: Mapping[str, Terms], name: str, fitted: Fit, weigh: Weigh) -> Owner:
+    terms_of_owner, terms = owners[name], list(owners.values())
+    other_terms = [owner for other_name, owner in owners.items() if other_name != name]
+    noise, influence = noise_of(terms, weigh), sum(weigh(owner) for owner in terms)
+    share = (weigh(terms_of_owner) * terms_of_owner.deviation / (noise * influence)) ** 2 if noise else 0.0
     own_sampling = fitted.sampling / terms_of_owner.records
     return Owner(
         share,
-        _new(other_owners, fitted) if other_owners else None,
+        new_records(other_terms, fitted, weigh) if other_terms else None,
         own_sampling,
-        _margin(fitted, own_sampling, noise, total),
+        _margin(terms, fitted, weigh, own_sampling),
     )
 
 
-def _margin(fitted: Fit, alone: float, noise: float, total: int) -> float:
-    """Return how many times the noise may grow until learning alone is as good."""
-    room = alone - fitted.floor - fitted.sampling / total
-    if room <= 0:
+_WIDEST, _HALVINGS = 2.0**100, 64
+
+
+def _margin(owners: Sequence[Terms], fitted: Fit, weigh: Weigh, alone: float) -> float:
+    """Return how many times the noise may grow until learning alone is as good: by halving an interval."""
+    if new_records(owners, fitted, weigh, 0.0) >= alone:
         return 0.0
-    if not (fitted.slope and noise):
+    if new_records(owners, fitted, weigh, _WIDEST) <= alone:
         return math.inf
-    return float((room / fitted.slope) ** (1 / fitted.power) / noise)
+    low, high = 1 / _WIDEST, _WIDEST
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low) * math.sqrt(high)
+        if new_records(owners, fitted, weigh, middle) < alone:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 # The cost f on records that need no protection: its value, its clipped gradient, and its minimum.

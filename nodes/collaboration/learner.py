@@ -5,8 +5,9 @@ Rules
 * Events go in, effects come out. A refused event changes nothing (`Misused`). An owner's mistakes are noticed
   and ignored.
 * Query k is sent once its record is durable. It is over once all owners have answered, or at its deadline
-  with the answers received by then. The weights are n_l/n over the owners that answered. If no owner has
-  answered, the learner waits for another deadline.
+  with the answers received by then. The weights are the owners' public influence over that of all owners
+  that answered: with n_l as the influence, n_l/n. If no owner has answered, the learner waits for another
+  deadline.
 * Of an owner's responses to a query the first counts. A second response with other bytes is evidence, if it
   is to the current query or the one before.
 * A response to an earlier query is late: it is counted, and not used.
@@ -43,12 +44,12 @@ from nodes.values import FloatArray
 
 
 class LearnerMachine:
-    """The learner. `records`: n_l by owner."""
+    """The learner. `influence`: each owner's weight up to a common factor, above 0: n_l or its precision."""
 
-    def __init__(self, identity: Identity, step: QueryStep, records: Mapping[str, int]) -> None:
+    def __init__(self, identity: Identity, step: QueryStep, influence: Mapping[str, float]) -> None:
         self.identity = identity
         self._step = step
-        self._records = dict(sorted(records.items()))
+        self._influence = dict(sorted(influence.items()))
         self._record: QueryRecord | None = None
         self._answers: dict[str, Response] = {}
         self._missed: dict[str, int] = {}  # owners that missed deadlines, and how many in a row
@@ -76,7 +77,7 @@ class LearnerMachine:
     @property
     def waiting_for(self) -> tuple[str, ...]:
         """The owners that have not answered the current query."""
-        return tuple([name for name in self._records if name not in self._answers])
+        return tuple([name for name in self._influence if name not in self._answers])
 
     def handle(self, event: LearnerEvent) -> tuple[LearnerEffect, ...]:
         """Handle one event and return the effects to carry out, in order. Raises Misused."""
@@ -99,7 +100,7 @@ class LearnerMachine:
     def _receive(self, event: ResponseArrived) -> None:
         response, now = event.response, self.record.number
         owner, number = response.owner, response.query
-        if response.run != self.identity.run or owner not in self._records:
+        if response.run != self.identity.run or owner not in self._influence:
             self._notice(CollaborationNotice.FOREIGN, owner, number)
         elif number > now:
             self._notice(CollaborationNotice.EARLY, owner, number)
@@ -163,7 +164,7 @@ class LearnerMachine:
             return
         answers = tuple(
             Answer(name, self._answers[name].instance, float(share), response)
-            for name, share, response in zip(self._records, shares, responses, strict=True)
+            for name, share, response in zip(self._influence, shares, responses, strict=True)
             if name in self._answers
         )
         self._answers = {}
@@ -174,13 +175,13 @@ class LearnerMachine:
         self._ask()
 
     def _shares(self) -> FloatArray:
-        sizes = np.array(list(self._records.values()), dtype=np.int64)
-        return weights(sizes, np.array([name in self._answers for name in self._records]))
+        influence = np.array(list(self._influence.values()), dtype=np.float64)
+        return weights(influence, np.array([name in self._answers for name in self._influence]))
 
     def _responses(self) -> list[FloatArray]:
         no_answer = np.zeros_like(self.record.parameters)
         return [
-            self._answers[name].response if name in self._answers else no_answer for name in self._records
+            self._answers[name].response if name in self._answers else no_answer for name in self._influence
         ]
 
     def _diverge(self) -> None:

@@ -39,7 +39,7 @@ class Response(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response used in a step: its owner, its weight n_l/n in the sum, and its value, shape (d,)."""
+    """A response used in a step: its owner, its weight in the sum, and its value, shape (d,)."""
 
     owner: str
     instance: str

@@ -1,11 +1,13 @@
 """The learner's steps on public values (Wu, Farokhi, Smith, Kaafar 2020, Algorithms 1 and 2). Pure.
 
 The cost is f(theta) = eta/2 ||theta||^2 + (1/n) sum over the owners' records of the loss; Q_l(k) is owner l's
-private mean gradient at theta_k, and `gradient` their weighted sum. Arrays are (d,) or (..., d): a row gives
+private mean gradient at theta_k, and `gradient` their weighted sum, of weights in proportion to an influence
+that is public: n_l, or the precision of an answer. Arrays are (d,) or (..., d): a row gives
 the same bits alone or among others.
 """
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from nodes.checks import at_least_one, not_negative, positive
 from nodes.geometry.constraints import Constraint
-from nodes.values import BoolArray, FloatArray, IntArray
+from nodes.values import BoolArray, FloatArray
 
 
 class QueryStage(NamedTuple):
@@ -115,14 +117,65 @@ class Averaged:
         return QueryStage(k + 1, self.constraint.project(stepped), mixed)
 
 
-def weights(records: IntArray, answered: BoolArray) -> FloatArray:
-    """Return n_l/n over the owners that answered, 0 for the others, shape (..., owners).
+# How much each owner counts. It is computed from public terms alone, never from an answer.
 
-    `records` (owners,) holds n_l >= 1, `answered` (..., owners); where nobody answered all weights are 0.
+
+class Terms(NamedTuple):
+    """n_l, and the standard deviation s_l of a coordinate of the owner's answers."""
+
+    records: int
+    deviation: float
+
+
+Weigh = Callable[[Terms], float]
+"""An owner's influence: its weight up to a factor that is the same for all; above 0."""
+
+
+def by_records(owner: Terms) -> float:
+    """Return n_l: the weighted sum is then the gradient of all records' mean, as in the paper."""
+    return float(owner.records)
+
+
+def by_noise(dimension: int, bound: float) -> Weigh:
+    """Return the influence Xi^2 over the variance of an answer: of its noise, and of its few records.
+
+    The noise adds d s_l^2. No gradient is longer than the `bound` Xi, so the mean of n_l drawn records adds
+    at most Xi^2/n_l. Weights in proportion to it have the least variance of the weighted sum. It is n_l
+    without noise, and falls as (n_l epsilon_l)^2 where noise is most of the variance.
     """
-    counted = np.where(answered, records, 0)
+
+    def precision(owner: Terms) -> float:
+        noise = owner.deviation / bound
+        return owner.records / (1.0 + owner.records * dimension * noise * noise)
+
+    return precision
+
+
+def noise_of(owners: Iterable[Terms], weigh: Weigh = by_records) -> float:
+    """Return the deviation of the weighted answer, sqrt(sum_l (w_l s_l)^2); at least one owner."""
+    terms = list(owners)
+    influence = [weigh(owner) for owner in terms]
+    deviations = (share * owner.deviation for share, owner in zip(influence, terms, strict=True))
+    return math.hypot(*deviations) / sum(influence)
+
+
+def effective_records(owners: Iterable[Terms], weigh: Weigh = by_records) -> float:
+    """Return 1/sum_l (w_l^2/n_l): how many records, weighed alike, their sampling errs like; n by records."""
+    terms = list(owners)
+    influence = [weigh(owner) for owner in terms]
+    squares = sum(share**2 / owner.records for share, owner in zip(influence, terms, strict=True))
+    return sum(influence) ** 2 / squares
+
+
+def weights(influence: FloatArray, answered: BoolArray) -> FloatArray:
+    """Return the influence's shares among the owners that answered, 0 for the others, shape (..., owners).
+
+    `influence` (owners,) holds numbers above 0. `answered` is (..., owners); where
+    nobody answered all weights are 0.
+    """
+    counted = np.where(answered, influence, 0.0)
     total = np.add.reduce(counted, -1, keepdims=True)
-    return np.asarray(counted / np.maximum(total, 1), dtype=np.float64)
+    return np.divide(counted, total, out=np.zeros(counted.shape), where=total > 0)
 
 
 def combined(responses: FloatArray, shares: FloatArray) -> FloatArray:

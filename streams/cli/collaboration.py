@@ -154,7 +154,7 @@ def check(file: CollaborationFile, *, last: bool) -> None:
         raise MeshFileError([*told_once(wrong), *proposals(file)])
     typer.echo(f"{file.path}: right")
     typer.echo(headline(file.mesh))
-    for line in file.resolved.cautions:
+    for line in [*file.resolved.dominated, *file.resolved.cautions]:
         typer.echo(f"Warning: {line}")
     for line in shared(file):
         typer.echo(f"Warning: {line}")

@@ -24,7 +24,6 @@ from streams.terminal.report import say, say_facts, table
 from streams.terminal.text import counted
 from streams.tools.tuning.forecasting import (
     RUNS,
-    Constants,
     Estimate,
     Fewer,
     ForecastValue,
@@ -170,7 +169,8 @@ def facts(found: ForecastValue) -> Iterator[tuple[str, str]]:
     records, sets = counted(total, "record"), counted(settings.sharing, "set")
     queries = "1 query" if settings.queries == 1 else f"{settings.queries:,} queries"
     band = f"8 of 10 runs from {_much(prediction.low)} to {_much(prediction.high)}"
-    yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}"
+    weighed = "" if settings.weights == "records" else f", weights: {settings.weights}"
+    yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}{weighed}"
     yield "expected", f"a cost {_much(prediction.expected)} above the least (relative fitness); {band}"
     yield from _floor(found)
     yield (
@@ -282,10 +282,8 @@ def as_json(found: ForecastValue) -> dict[str, Any]:
 
 def curve(found: ForecastValue) -> tuple[FloatArray, FloatArray]:
     """Return factors on all epsilons, and at each the expected cost on new records, above the least."""
-    constants: Constants = found.constants
     factors = np.geomspace(0.125, 8.0, 61)
-    rest = found.forecast.new - found.forecast.expected
-    return factors, np.array([constants.fit.at(found.forecast.noise / factor) + rest for factor in factors])
+    return factors, np.array([found.cost_at(float(factor)) for factor in factors])
 
 
 def mesh_facts(found: Fewer, nodes: int) -> Iterator[tuple[str, str]]:

@@ -371,7 +371,7 @@ class LearnerRole:
         self.asked = self._before[-1].number if self._before else 0
         mesh, collaboration = file.mesh, file.resolved
         identity = Identity(mesh.learner, mesh.run, journal.instance, boot)
-        self.machine = LearnerMachine(identity, collaboration.step, collaboration.records)
+        self.machine = LearnerMachine(identity, collaboration.step, collaboration.influence)
         self.presence = presence(identity, "learner", wire, lambda: self.asked)
 
     def role(

@@ -39,6 +39,10 @@ NOT_AGREED: dict[str, Any] = {
 """The settings that are not in the digest: a key may be replaced."""
 
 
+def _by_records(value: object) -> bool:
+    return value == "records"  # left out of the digest, which stays as it was before this key
+
+
 def _of_every_record(value: object) -> object:
     if isinstance(value, str) and value in {"l2-sphere", "gaussian-bisr"}:
         raise refusal(
@@ -135,6 +139,10 @@ class CollaborationSettings(Settings):
     sharing: Count = 1
     """kappa, the largest number of owners' sets that hold one record. It is not checked. Each owner spends
     its epsilon/kappa."""
+    weights: Literal["records", "noise"] = Field("records", exclude_if=_by_records)
+    """Each owner's weight in the mean of the answers. `records`: its share of the records, so the model is
+    that of all records. `noise`: in proportion to Xi^2 over the variance of its answer, of noise and of few
+    records: the least noise, and a model that is hardly of owners with few records or a small epsilon."""
     response_timeout: Seconds = 30.0
     """Seconds after which owners that have not answered are left out of a query. `none`: they never are."""
     noise: NoiseSettings = NoiseSettings(exact=True)

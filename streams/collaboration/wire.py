@@ -10,7 +10,16 @@ from nodes.accounting.guarantee import Price
 from nodes.checks import as_text
 from nodes.collaboration.messages import Query, Response
 from nodes.collaboration.owner import AnswerGuarantee
-from nodes.collaboration.steps import Averaged, QueryStep, StronglyConvex
+from nodes.collaboration.steps import (
+    Averaged,
+    QueryStep,
+    StronglyConvex,
+    Terms,
+    Weigh,
+    by_noise,
+    by_records,
+    noise_of,
+)
 from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.mechanism import Sampler
@@ -22,6 +31,9 @@ from streams.codec.vectors import SIMULATED, opened, packed
 from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.algorithm import omega, plain_loss
 from streams.mesh.settings.keys import public_bytes
+
+_NEARLY_ALL, _NAMED = 0.9, 3
+"""Of the noise's variance: the fewest owners with so much of it are named, up to that many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +95,63 @@ class Collaboration:
     def records(self) -> dict[str, int]:
         """n_l by owner, in the order of the owners' names."""
         return {name: self.settings.owners[name].records for name in sorted(self.settings.owners)}
+
+    @cached_property
+    def terms(self) -> dict[str, Terms]:
+        """n_l and the noise of the owner's answers, by owner in the order of their names."""
+        return {name: Terms(n, self.mechanism(name).noise_deviation) for name, n in self.records.items()}
+
+    @cached_property
+    def weigh(self) -> Weigh:
+        """The influence of an owner of such terms: its weight among others, up to a common factor."""
+        if self.settings.weights == "records":
+            return by_records
+        return self._by_noise
+
+    @cached_property
+    def influence(self) -> dict[str, float]:
+        """The owners' influence, in the order of their names."""
+        return {name: self.weigh(terms) for name, terms in self.terms.items()}
+
+    @property
+    def shares(self) -> dict[str, tuple[float, float]]:
+        """Each owner's share of all records, and of the model where all answer."""
+        records, influence = sum(self.records.values()), sum(self.influence.values())
+        return {name: (n / records, self.influence[name] / influence) for name, n in self.records.items()}
+
+    def noise_length(self, weigh: Weigh) -> float:
+        """Return the length of the weighted answer's noise over Xi, the longest that its signal can be."""
+        settings = self.settings
+        noise = noise_of(self.terms.values(), weigh)
+        return float(settings.dimension**0.5 * noise / settings.gradient_bound)
+
+    @property
+    def noise_lengths(self) -> dict[str, float]:
+        """`noise_length` by each form of `weights`, that of the settings first."""
+        lengths = {"records": self.noise_length(by_records), "noise": self.noise_length(self._by_noise)}
+        return dict(sorted(lengths.items(), key=lambda form: form[0] != self.settings.weights))
+
+    @property
+    def _by_noise(self) -> Weigh:
+        return by_noise(self.settings.dimension, self.settings.gradient_bound)
+
+    @property
+    def dominated(self) -> list[str]:
+        """A line where noise is more than what few records cost, and weights by noise have less than half."""
+        length, other_length = self.noise_lengths.values()
+        few = sum(self.records.values()) ** -0.5
+        if self.settings.weights == "noise" or length < max(few, 2 * other_length):
+            return []
+        variances = {name: (terms.records * terms.deviation) ** 2 for name, terms in self.terms.items()}
+        loudest, rest = list[str](), sum(variances.values())
+        while rest > (1 - _NEARLY_ALL) * sum(variances.values()):
+            loudest.append(max(variances.keys() - loudest, key=lambda name: (variances[name], name)))
+            rest -= variances[loudest[-1]]
+        names = ", ".join(sorted(loudest)[:_NAMED]) + (" and others" if len(loudest) > _NAMED else "")
+        clip, fewer = "as long as the mean gradient can be", f"with weights: noise {other_length:.3g} times"
+        share = f"nearly all of the noise is that of {names}: of all answers it is {length:.3g} times {clip}"
+        must = f"Set that, leave {names} out, or raise the epsilon there"
+        return [f"mesh.weights: records: {share}, {fewer}. {must}"]
 
     def sampler(self, owner: str) -> Sampler:
         """Return the sampler of an owner's noise."""

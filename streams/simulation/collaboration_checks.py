@@ -119,11 +119,11 @@ class CollaborationChecks:
     def _moved(self, before: QueryRecord, record: QueryRecord) -> tuple[FloatArray, FloatArray]:
         """Return theta and the average after a query, by the formulas of the paper."""
         mesh, k = self._file.mesh, before.number
-        size = {name: mesh.owners[name].records for name in self._owners}
-        total = sum(size[answer.owner] for answer in record.answers)
+        counts = {name: self._influence(name) for name in self._owners}
+        total = sum(counts[answer.owner] for answer in record.answers)
         gradient = mesh.regulariser * before.parameters
         for answer in record.answers:
-            gradient = gradient + size[answer.owner] / total * answer.response
+            gradient = gradient + counts[answer.owner] / total * answer.response
         if mesh.algorithm.name == "strongly-convex":
             theta = before.parameters - (mesh.algorithm.rho or 0.0) / (mesh.queries**2 * k) * gradient
             return theta, theta
@@ -136,3 +136,11 @@ class CollaborationChecks:
         shift = 1 / np.sqrt(mesh.queries)
         average = (k - 1) / (shift + k) * before.average + (shift + 1) / (shift + k) * before.parameters
         return theta, np.asarray(average, dtype=np.float64)
+
+    def _influence(self, owner: str) -> float:
+        """Return how much an owner counts: its records, or one over the variance of its answer."""
+        mesh, terms = self._file.mesh, self._file.mesh.owners[owner]
+        if mesh.weights == "records":
+            return terms.records
+        deviation = self._file.resolved.mechanism(owner).noise_deviation  # calibration is not told again here
+        return 1 / (mesh.dimension * deviation**2 + mesh.gradient_bound**2 / terms.records)

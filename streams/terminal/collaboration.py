@@ -13,6 +13,8 @@ from streams.terminal.report import Fitting, scored, table
 from streams.terminal.text import counted, listed, promises
 
 Fact = tuple[str, str]
+HARDLY = 0.1
+"""An owner's share of the model over its share of the records, below which the model is hardly its own."""
 
 
 def headline(mesh: CollaborationSettings) -> str:
@@ -32,12 +34,16 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     absent = [name for name in mesh.owners if name not in file.owners]
     if absent:
         yield "elsewhere", f"the own part of {listed(absent)} is not here: its owner has it"
-    total = sum(collaboration.records.values())
-    for name, records in collaboration.records.items():
-        mechanism = collaboration.mechanism(name)
-        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(mechanism)}"
+    for name, (of_records, of_model) in collaboration.shares.items():
+        records, mechanism = collaboration.records[name], collaboration.mechanism(name)
+        shares = f"{of_records:.3g} of all, and {of_model:.3g} of the model"
+        yield "owner", f"{name}: {records:,} records, {shares}; {noise(mechanism)}"
+    for name, (of_records, of_model) in collaboration.shares.items():
+        if of_model < HARDLY * of_records:
+            less = f"its share of the model is {of_model / of_records:.2g} times that of the records"
+            yield "", f"the model is hardly {name}'s: {less}"
     yield "noise", _noise_of_all(file)
-    yield from (("warning", line) for line in collaboration.cautions)
+    yield from (("warning", line) for line in [*collaboration.dominated, *collaboration.cautions])
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
@@ -81,16 +87,11 @@ def noise(made: QueryMechanism) -> str:
 
 def _noise_of_all(file: CollaborationFile) -> str:
     """Return the ratio of the weighted sum's noise to the longest signal that the clip allows."""
-    collaboration = file.resolved
-    total = sum(collaboration.records.values())
-    variance = sum(
-        (records / total * collaboration.mechanism(name).noise_deviation) ** 2
-        for name, records in collaboration.records.items()
-    )
-    length = (file.mesh.dimension * variance) ** 0.5 / file.mesh.gradient_bound
+    lengths = file.resolved.noise_lengths
+    length, other_length = lengths.values()
     return (
         f"that of all answers together is {length:.3g} times as long as the mean gradient can be (as the "
-        f"clip allows)"
+        f"clip allows); with weights: {list(lengths)[1]} {other_length:.3g} times"
     )
 
 

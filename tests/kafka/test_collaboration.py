@@ -26,14 +26,16 @@ from tests.support.processes.mesh import wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker):
-    with LiveCollaboration(collaboration_file(tmp_path, broker.address)) as star:
+@pytest.mark.parametrize("weights", ["records", "noise"])
+def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker, weights):
+    with LiveCollaboration(collaboration_file(tmp_path, broker.address, weights=weights)) as star:
         star.begin()
         star.finish()
         expected = same_as_in_memory(star)
         with LearnerJournal.read(tmp_path / "state" / "analyst.journal") as journal:
             last = journal.records()[-1]
         assert last.number == 13
+        assert (last.answers[0].weight == 60 / 125) is (weights == "records")
         assert last.average.tobytes() == expected[13].average.tobytes()
         for owner in OWNERS:
             with OwnerJournal.read(tmp_path / "state" / f"{owner}.journal") as journal:

@@ -8,8 +8,10 @@ import pytest
 
 from nodes.collaboration import learner as learner_machine
 from nodes.collaboration.owner import OwnerMachine
+from nodes.collaboration.steps import by_records
 from streams.cli import main
 from streams.collaboration import roles
+from streams.collaboration.wire import Collaboration
 from streams.runtime.runner import Runner
 from streams.simulation.bus import Killed, PlannedCrash
 from streams.simulation.collaboration import CollaborationStage, PartyKind
@@ -39,6 +41,14 @@ def test_nothing_is_violated_and_every_kind_of_fault_has_struck(stage):
     ends = {line.detail for line in lines if line.what == "ends"}
     assert ends >= {"killed", "no space is left on the device"}
     assert any("lost its end" in end or "cannot be read any more" in end for end in ends)
+
+
+def test_nothing_is_violated_where_answers_are_weighed_by_their_noise(tmp_path, monkeypatch):
+    file, planted = (written(tmp_path, more_mesh="  weights: noise\n") for _ in range(2))
+    outcomes = list(search(CollaborationStage(file), range(60)))
+    assert [(outcome.seed, outcome.violation) for outcome in outcomes if outcome.violation] == []
+    monkeypatch.setattr(Collaboration, "weigh", staticmethod(by_records))
+    assert "is not the paper's" in first_violation(CollaborationStage(planted)).violation
 
 
 @pytest.mark.slow

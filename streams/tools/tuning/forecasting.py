@@ -18,14 +18,13 @@ from nodes.collaboration.forecast import (
     Forecast,
     Power,
     Share,
-    Terms,
     fit,
-    noise_of,
+    new_records,
     stages,
     theorem_2,
 )
 from nodes.collaboration.forecast import forecast as expected_of
-from nodes.collaboration.steps import Averaged, StronglyConvex
+from nodes.collaboration.steps import Averaged, StronglyConvex, noise_of
 from nodes.geometry.constraints import Constraint
 from nodes.losses.losses import Squared
 from nodes.privacy.clipping import clip
@@ -261,7 +260,7 @@ def measured(file: CollaborationFile, pilot: Resampled, like: str, seed: int) ->
     _, least = cost.least(within)
     if not least > 0:
         raise UsageError(f"{like} can be fitted without any cost, and nothing is relative to it: take others")
-    noise = noise_of(terms(collaboration).values())
+    noise = noise_of(collaboration.terms.values(), collaboration.weigh)
     levels = np.geomspace(1 / WIDTH, WIDTH, LEVELS)
     fitness = np.maximum(_reached(cost, collaboration, levels, seed) / least - 1, _LEAST)
     if not np.isfinite(fitness).all():
@@ -274,11 +273,6 @@ def measured(file: CollaborationFile, pilot: Resampled, like: str, seed: int) ->
     return Constants(
         better, second, least, _convexity(cost), tried, len(cost.labels), like, shape_of(settings)
     )
-
-
-def terms(whole: Collaboration) -> dict[str, Terms]:
-    """Return n_l and the noise of each owner's answers."""
-    return {name: Terms(n, whole.mechanism(name).noise_deviation) for name, n in whole.records.items()}
 
 
 def supposed(settings: CollaborationSettings, changes: Iterable[str]) -> CollaborationSettings:
@@ -298,7 +292,7 @@ def supposed(settings: CollaborationSettings, changes: Iterable[str]) -> Collabo
             raise UsageError(f"--what-if {change}: {text!r} is no number: {form}") from None
     try:
         supposing = CollaborationSettings.model_validate(dict(settings) | {"owners": owners})
-        terms(Collaboration(supposing))
+        _ = Collaboration(supposing).terms
     except ValidationError as error:
         first = problems("--what-if", (), {"owners": owners}, error)[0]
         raise UsageError(replace(first, path=first.path[1:]).line) from None
@@ -314,10 +308,10 @@ def _error(found: Fit) -> float:
 @np.errstate(all="ignore")  # steps that are far too large
 def _reached(cost: Cost, whole: Collaboration, levels: FloatArray, seed: int) -> FloatArray:
     """Return f of the models, shape (levels, runs)."""
-    total, owners = sum(whole.records.values()), whole.settings.owners
+    owners, influence, total = whole.settings.owners, whole.influence, sum(whole.influence.values())
     shares = {
-        name: Share(owners[name].mechanism, levels[:, None] * owner.deviation * owner.records / total)
-        for name, owner in terms(whole).items()
+        name: Share(owners[name].mechanism, levels[:, None] * owner.deviation * influence[name] / total)
+        for name, owner in whole.terms.items()
     }
     shape = (len(levels), PILOT_RUNS)
     *_, last = stages(cost, whole.step, whole.settings.gradient_bound, shares, shape, seed)
@@ -368,6 +362,12 @@ class ForecastValue:
     doubled: dict[str, float]
     bound: float | None
     shared: float | None
+
+    def cost_at(self, factor: float) -> float:
+        """Return psi + g/n if all epsilons were `factor` times as large, with noise in proportion."""
+        collaboration = Collaboration(self.settings)
+        terms = [*collaboration.terms.values()]
+        return new_records(terms, self.constants.fit, collaboration.weigh, 1 / factor)
 
     @property
     def beyond(self) -> bool:
@@ -452,7 +452,7 @@ def forecast_with(
     """
     settings = supposed(file.mesh, what_if)
     collaboration = Collaboration(settings)
-    expected = expected_of(terms(collaboration), constants.fit)
+    expected = expected_of(collaboration.terms, constants.fit, collaboration.weigh)
     doubled = {name: _new(_doubled(settings, name), constants) for name in settings.owners}
     bound = _bound(collaboration, expected.noise, constants)
     return ForecastValue(settings, constants, expected, doubled, bound, _shared(settings, constants))
@@ -489,12 +489,13 @@ def _shared(settings: CollaborationSettings, constants: Constants) -> float | No
     if settings.sharing == len(settings.owners):
         return None
     wider_collaboration = Collaboration(settings.model_copy(update={"sharing": settings.sharing + 1}))
-    return constants.fit.at(noise_of(terms(wider_collaboration).values()))
+    return expected_of(wider_collaboration.terms, constants.fit, wider_collaboration.weigh).expected
 
 
 def _new(settings: CollaborationSettings, constants: Constants) -> float:
     try:
-        return expected_of(terms(Collaboration(settings)), constants.fit).new
+        collaboration = Collaboration(settings)
+        return new_records([*collaboration.terms.values()], constants.fit, collaboration.weigh)
     except ValueError:  # so large an epsilon that its noise falls below the grid
         return math.nan
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.collaboration.forecast import Cost, Fit, Share, Terms, fit, forecast, noise_of, stages, theorem_2
-from nodes.collaboration.steps import Averaged, StronglyConvex
+from nodes.collaboration.forecast import Cost, Fit, Share, fit, forecast, stages, theorem_2
+from nodes.collaboration.steps import Averaged, StronglyConvex, Terms, by_noise, noise_of
 from nodes.geometry.constraints import L2Ball
 from nodes.losses.losses import Hinge, Logistic, Squared
 from nodes.privacy.clipping import clip
@@ -92,6 +92,30 @@ def test_the_margin_is_where_learning_alone_is_as_good():
     assert forecast({"a": Terms(9, 0.0)}, fitted._replace(sampling=0.0)).owners["a"].margin == 0.0
     free = forecast({"a": Terms(9, 0.0), "b": Terms(9, 0.0)}, fitted).owners["a"]
     assert (free.margin, free.share) == (math.inf, 0.0)
+
+
+def test_a_forecast_of_other_weights_has_their_noise_and_the_cost_of_fewer_records():
+    owners = {"a": Terms(600, 0.5), "b": Terms(400, 1.0), "c": Terms(100, 9.0)}
+    found = forecast(owners, QUADRATIC, by_noise(4, 2.0))
+    influence = {name: 1 / (4 * s * s + 4 / n) for name, (n, s) in owners.items()}
+    total = sum(influence.values())
+    shares = {name: one / total for name, one in influence.items()}
+    noise = math.sqrt(sum((shares[name] * owners[name].deviation) ** 2 for name in owners))
+    few = sum(shares[name] ** 2 / owners[name].records for name in owners)
+    assert found.noise == pytest.approx(noise)
+    assert noise < forecast(owners, QUADRATIC).noise
+    spread = 0.5 + 2 * noise**2
+    assert found.expected == pytest.approx(spread + 10 * (few - 1 / 1100))
+    assert found.new == pytest.approx(spread + 10 * few) == pytest.approx(found.expected + 10 / 1100)
+    assert (found.low, found.high) == pytest.approx((found.expected - spread / 2, found.expected + spread))
+    for name, owner in found.owners.items():
+        assert owner.share == pytest.approx((shares[name] * owners[name].deviation / noise) ** 2)
+    others = forecast({"a": owners["a"], "b": owners["b"]}, QUADRATIC, by_noise(4, 2.0))
+    assert found.owners["c"].without == pytest.approx(others.new)
+    fitted = QUADRATIC._replace(floor=0.0, sampling=900.0)
+    margin = forecast(owners, fitted, by_noise(4, 2.0)).owners["c"].margin
+    grown = {name: Terms(n, s * margin) for name, (n, s) in owners.items()}
+    assert forecast(grown, fitted, by_noise(4, 2.0)).new == pytest.approx(900 / 100)
 
 
 def test_one_owner_has_nobody_to_do_without_and_none_is_refused():

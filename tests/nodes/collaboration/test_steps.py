@@ -5,7 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from nodes.collaboration.steps import Averaged, QueryStage, StronglyConvex, combined, weights
+from nodes.collaboration.steps import (
+    Averaged,
+    QueryStage,
+    StronglyConvex,
+    Terms,
+    by_noise,
+    by_records,
+    combined,
+    effective_records,
+    noise_of,
+    weights,
+)
 from nodes.geometry.constraints import L2Ball, LinfBall, Simplex
 from topology.keyed import generator
 
@@ -115,6 +126,55 @@ def test_weights_are_the_shares_of_those_that_answered():
     answered = np.array([[True, True, True], [True, True, False], [False, False, True], [False] * 3])
     expected = [[0.1, 0.3, 0.6], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     assert weights(records, answered).tolist() == expected
+
+
+OWNERS = [Terms(1000, 0.001), Terms(100, 0.5), Terms(100, 3.0)]
+
+
+def test_weights_by_noise_are_one_over_the_variance_of_an_answer():
+    dimension, bound = 4, 2.0
+    variances = [dimension * s * s + bound * bound / n for n, s in OWNERS]
+    total = sum(1 / variance for variance in variances)
+    influence = np.array([by_noise(dimension, bound)(owner) for owner in OWNERS])
+    everybody = weights(influence, np.ones(3, np.bool_))
+    np.testing.assert_allclose(everybody, [1 / variance / total for variance in variances], rtol=1e-14)
+    two = weights(influence, np.array([True, False, True]))
+    without_the_second = 1 / variances[0] + 1 / variances[2]
+    expected = [1 / variances[0] / without_the_second, 0.0, 1 / variances[2] / without_the_second]
+    np.testing.assert_allclose(two, expected, rtol=1e-14)
+    assert weights(influence, np.zeros(3, np.bool_)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_weights_by_noise_are_the_records_without_noise_and_go_by_their_square_times_epsilons_with_much():
+    of = by_noise(3, 2.0)
+    assert [of(Terms(n, 0.0)) for n in (7, 900)] == [7.0, 900.0]
+
+    def laplace(n, epsilon):
+        return of(Terms(n, math.sqrt(2) * 2 * 2.0 * 100 / (n * epsilon)))
+
+    assert laplace(200, 1e-4) / laplace(100, 1e-4) == pytest.approx(4, rel=1e-6)
+    assert laplace(100, 3e-4) / laplace(100, 1e-4) == pytest.approx(9, rel=1e-6)
+
+
+def test_no_weights_have_a_smaller_variance_than_those_by_noise():
+    of, dimension, bound = by_noise(4, 2.0), 4, 2.0
+
+    def variance(weigh):
+        total = sum(map(weigh, OWNERS))
+        each = [
+            (weigh(one) / total) ** 2 * (dimension * one.deviation**2 + 4 / one.records) for one in OWNERS
+        ]
+        noise, few = dimension * noise_of(OWNERS, weigh) ** 2, bound**2 / effective_records(OWNERS, weigh)
+        assert noise + few == pytest.approx(sum(each))
+        return sum(each)
+
+    best = variance(of)
+    assert best < variance(by_records)
+    for k in range(3):
+        for factor in (0.9, 1.1):
+            changed = {one: of(one) * (factor if one is OWNERS[k] else 1.0) for one in OWNERS}
+            assert variance(changed.__getitem__) > best
+    assert effective_records(OWNERS) == 1200
 
 
 def test_responses_are_summed_by_weight_and_the_missing_count_nothing():

@@ -8,6 +8,7 @@ from nodes.collaboration.steps import Averaged, StronglyConvex
 from nodes.losses.losses import Squared
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.file import MeshFileError, load, load_any
+from streams.terminal.collaboration import facts
 
 GOOD = """\
 mesh:
@@ -32,6 +33,10 @@ owners:
       schema: {features: {x: number, y: number}, label: {column: z}, intercept: true}
   bank-b: b.yaml
 """
+
+
+def weighed(text: str, form: str) -> str:
+    return text.replace("  queries: 100", f"  queries: 100\n  weights: {form}")
 
 
 def read(folder: Path, text: str) -> CollaborationFile:
@@ -121,6 +126,8 @@ def test_the_digest_is_of_what_all_must_share(tmp_path):
     same = GOOD.replace("run: first", "run: second").replace("queries", "response_timeout: 5\n  queries")
     assert read(tmp_path, same).digest() == digest
     assert read(tmp_path, GOOD.replace("epsilon: 10", "epsilon: 9")).digest() != digest
+    assert read(tmp_path, weighed(GOOD, "records")).digest() == digest
+    assert read(tmp_path, weighed(GOOD, "noise")).digest() != digest
     assert read(tmp_path, GOOD.replace("step: 1.5", "step: 1.6")).digest() != digest
 
 
@@ -157,3 +164,67 @@ def test_an_owner_of_a_topic_needs_its_own_broker_too(tmp_path):
     )
     both = with_brokers(', data: {servers: "d:9092"}').replace("      path: a.csv\n", "")
     assert read(tmp_path, both).brokers("bank-a").data.servers == "d:9092"
+
+
+RELUCTANT = GOOD.replace("bank-a: {records: 12, epsilon: 1}", "bank-a: {records: 12, epsilon: 1000}").replace(
+    "bank-b: {records: 8, epsilon: 10, mechanism: gaussian, delta: 1.0e-6}",
+    "bank-b: {records: 8, epsilon: 0.1}\n    bank-c: {records: 8, epsilon: 0.1}",
+)
+
+
+def of_plan(folder: Path, text: str, fact: str) -> list[str]:
+    return [words for name, words in facts(read(folder, text)) if name == fact]
+
+
+def test_plan_has_each_owners_share_of_the_records_beside_its_share_of_the_model(tmp_path):
+    even, uneven = (of_plan(tmp_path, weighed(RELUCTANT, form), "owner") for form in ("records", "noise"))
+    assert even[0].startswith("bank-a: 12 records, 0.429 of all, and 0.429 of the model; ")
+    assert uneven[0].startswith("bank-a: 12 records, 0.429 of all, and 1 of the model; ")
+    scale = 2 * 100 / (8 * 0.1)
+    count_b, count_a = 1 / (3 * 2 * scale**2 + 1 / 8), 1 / (3 * 2 * (2 * 100 / 12_000) ** 2 + 1 / 12)
+    share = count_b / (2 * count_b + count_a)
+    assert uneven[1].startswith(f"bank-b: 8 records, 0.286 of all, and {share:.3g} of the model; ")
+    assert of_plan(tmp_path, RELUCTANT, "") == []
+    less = f"its share of the model is {share / (8 / 28):.2g} times that of the records"
+    hardly = [f"the model is hardly {name}'s: {less}" for name in ("bank-b", "bank-c")]
+    assert of_plan(tmp_path, weighed(RELUCTANT, "noise"), "") == hardly
+
+
+@pytest.mark.parametrize("epsilon", [30, 36, 39, 60])
+def test_the_model_is_hardly_of_an_owner_whose_share_is_below_a_tenth_of_its_records(tmp_path, epsilon):
+    variances = [
+        3 * 2 * (2 * 100 / (n * e)) ** 2 + 1 / n for n, e in ((12, 1000), (8, epsilon), (8, epsilon))
+    ]
+    counts = [1 / variance for variance in variances]
+    ratio = counts[1] / sum(counts) / (8 / 28)
+    assert 0.05 < ratio < 0.5
+    text = weighed(RELUCTANT.replace("epsilon: 0.1}", f"epsilon: {epsilon}}}"), "noise")
+    assert len(of_plan(tmp_path, text, "")) == (2 if ratio < 0.1 else 0)
+
+
+def test_plan_and_check_warn_where_a_few_owners_noise_is_nearly_all_with_the_figure_of_the_other_weights(
+    tmp_path,
+):
+    (warning,) = read(tmp_path, RELUCTANT).resolved.dominated
+    assert warning in of_plan(tmp_path, RELUCTANT, "warning")
+    variances = [3 * 2 * (2 * 100 / (n * epsilon)) ** 2 for n, epsilon in ((12, 1000), (8, 0.1), (8, 0.1))]
+    length = sum((n / 28) ** 2 * v for n, v in zip((12, 8, 8), variances, strict=True)) ** 0.5
+    counts = [1 / (v + 1 / n) for n, v in zip((12, 8, 8), variances, strict=True)]
+    other = sum((c / sum(counts)) ** 2 * v for c, v in zip(counts, variances, strict=True)) ** 0.5
+    assert warning == (
+        "mesh.weights: records: nearly all of the noise is that of bank-b, bank-c: of all answers it is "
+        f"{length:.3g} times as long as the mean gradient can be, with weights: noise {other:.3g} times. "
+        "Set that, leave bank-b, bank-c out, or raise the epsilon there"
+    )
+    (noise,) = of_plan(tmp_path, weighed(RELUCTANT, "noise"), "noise")
+    assert f"is {other:.3g} times as long" in noise
+    assert noise.endswith(f"with weights: records {length:.3g} times")
+    assert read(tmp_path, weighed(RELUCTANT, "noise")).resolved.dominated == []
+    assert read(tmp_path, RELUCTANT.replace("epsilon: 0.1}", "epsilon: 1000}")).resolved.dominated == []
+
+
+@pytest.mark.parametrize(("epsilon", "dominates"), [(1, False), (0.1, True)])
+def test_noise_that_is_less_than_what_few_records_cost_dominates_nothing(tmp_path, epsilon, dominates):
+    text = RELUCTANT.replace("records: 12, epsilon: 1000}", "records: 1000000, epsilon: 1000}")
+    text = text.replace("epsilon: 0.1}", f"epsilon: {epsilon}}}")
+    assert bool(read(tmp_path, text).resolved.dominated) is dominates

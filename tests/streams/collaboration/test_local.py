@@ -53,6 +53,39 @@ def test_a_run_is_the_papers_algorithm_on_the_owners_private_answers(tmp_path):
     assert [len(owner.records) for owner in journals.owners.values()] == [5, 5, 5]
 
 
+def test_by_noise_each_answer_weighs_one_over_its_variance_in_every_step_of_a_run(tmp_path):
+    file = written(tmp_path, more_mesh="  weights: noise\n")
+    journals = CollaborationJournals.in_memory(file)
+    LocalCollaboration(file, journals).run()
+    records, mesh = journals.learner.records(), file.mesh
+    laplace = {
+        name: 2 * (2 * mesh.queries / (n * epsilon)) ** 2 for name, n, epsilon in (("a", 6, 8), ("c", 5, 7))
+    }
+    noise = laplace | {"b": file.resolved.mechanism("b").noise_scale ** 2}
+    counts = {name: 1 / (3 * noise[name] + 1 / n) for name, n in (("a", 6), ("b", 4), ("c", 5))}
+    assert counts["a"] / sum(counts.values()) > 0.45
+    theta, average = [0.0] * 3, [0.0] * 3
+    for k, record in enumerate(records[1:], 1):
+        gradient = [0.1 * one for one in theta]
+        for name, count in counts.items():
+            (owner,) = [one for one in journals.owners[name].records if one.query == k]
+            for i in range(3):
+                gradient[i] += count / sum(counts.values()) * float(owner.response[i])
+        shift = 1 / mesh.queries**0.5
+        average = [
+            (k - 1) / (shift + k) * old + (shift + 1) / (shift + k) * now
+            for old, now in zip(average, theta, strict=True)
+        ]
+        theta = [one - 0.5 / k**0.5 * slope for one, slope in zip(theta, gradient, strict=True)]
+        length = sum(one * one for one in theta) ** 0.5
+        theta = [one * min(1.0, 5 / length) for one in theta]
+        np.testing.assert_allclose(record.parameters, theta, rtol=1e-6)  # the grid rounds noise up
+        np.testing.assert_allclose(record.average, average, rtol=1e-6)
+    assert len(records) == mesh.queries + 1
+    by_records = run_collaboration(written(tmp_path))
+    assert by_records.parameters.tobytes() != records[-1].parameters.tobytes()
+
+
 def test_seeded_runs_are_equal_and_exact_ones_differ(tmp_path):
     seeded = [everything(run_collaboration(written(tmp_path))) for _ in range(2)]
     assert seeded[0] == seeded[1]

@@ -23,7 +23,7 @@ from streams.runtime.runner import Host, Runner
 SIZES = {"a": 6, "b": 4, "c": 5}
 
 
-def text(noise="{simulated: 3}", run="first", sharing=1, more="") -> str:
+def text(noise="{simulated: 3}", run="first", sharing=1, more="", more_mesh="") -> str:
     """The mesh file."""
     owners = "\n".join(
         f"  {name}: {{source: {{kind: csv, path: {name}.csv, schema: schema.yaml}}}}" for name in SIZES
@@ -47,7 +47,7 @@ mesh:
   gradient_bound: 1
   sharing: {sharing}
   noise: {noise}
-owners:
+{more_mesh}owners:
 {owners}
 {more}"""
 
