@@ -60,6 +60,31 @@ from topology.scheduler import SchedulerSettings
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, window
 
 # Makes a node's mechanism, guarantee, ledger and price from its settings.
+#
+# At one clip for all, one node with a small epsilon has most of the noise, and every node gets it over the
+# graph. So a node whose noise would be longer than by the mesh's own `privacy` has a clip that is shorter
+# in proportion, unless it names one. The clip depends on shared settings and the node's own overrides alone:
+# whoever joins or leaves changes nobody's clip, and every reader of the file computes the same clips.
+
+
+def noise_length(mesh: MeshSettings, privacy: PrivacySettings, mechanism: Mechanism, round: int = 1) -> float:
+    """Return the root mean square L2 length of the noise of `round`, where the mechanism adds it."""
+    deviation = math.sqrt(2) if privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
+    size = mesh.release_dimension if mesh.algorithm.alone else mesh.loss_dimension
+    return math.sqrt(size) * deviation * mechanism.noise_scale(round)
+
+
+def laplace_share(mesh: MeshSettings, own: PrivacySettings) -> float | None:
+    """Return the noise by the mesh's `privacy` over that by `own`, both Laplace and at one clip.
+
+    It is that of the epsilons of a release, so anybody can check it. None: they are not both Laplace.
+    """
+    shared, size = mesh.privacy, mesh.slots.size
+    if not own.mechanism == shared.mechanism == "laplace" or own.norm != shared.norm:
+        return None
+    if own.epsilon is None or shared.epsilon is None:
+        return None
+    return float(release_epsilon(own.epsilon, size) / release_epsilon(shared.epsilon, size))
 
 
 def sampler(mesh: MeshSettings, node: str) -> Sampler:
@@ -67,9 +92,8 @@ def sampler(mesh: MeshSettings, node: str) -> Sampler:
     return ExactSampler() if mesh.privacy.noise == "exact" else SimulatedSampler(mesh.seed, node)
 
 
-def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
-    """Return a node's mechanism, with its overrides."""
-    privacy = mesh.privacy_of(node)
+def mechanism(mesh: MeshSettings, privacy: PrivacySettings, sampler: Sampler) -> Mechanism:
+    """Return the mechanism of a node with these privacy settings."""
     theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.loss_dimension
     features = row_features(mesh)
     if features is not None:
@@ -113,19 +137,19 @@ def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool)
     )
 
 
-def ledger(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Ledger:
+def ledger(mesh: MeshSettings, privacy: PrivacySettings, mechanism: Mechanism) -> Ledger:
     """Return a node's ledger for its `mechanism`. A tight composition takes about a second to compute."""
-    privacy, size = mesh.privacy_of(node), mesh.slots.size
+    size = mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
     epsilon = release_epsilon(privacy.epsilon, size)
     rounds = privacy.epsilon.rounds if isinstance(privacy.epsilon, EpsilonSettings) else None
-    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node, mechanism), rounds)
+    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(privacy, mechanism), rounds)
 
 
-def composition(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Composition:
+def composition(privacy: PrivacySettings, mechanism: Mechanism) -> Composition:
     """Return how the releases of a node with a mechanism compose at stream level."""
-    budget = mesh.privacy_of(node).budget
+    budget = privacy.budget
     account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
     composition = mechanism.composition(account)
     if composition is None:
@@ -209,10 +233,39 @@ class Mesh:
     _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
     mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
+    _lengths: dict[PrivacySettings, float] = field(default_factory=dict, init=False, repr=False)
 
     def node(self, name: str) -> "MeshNode":
         """Return the objects of one node."""
         return self._nodes.setdefault(name, MeshNode(self, name))
+
+    def noise_share(self, own: PrivacySettings) -> float:
+        """Return the length of noise by the mesh's `privacy` over that by a node's `own`, both at one clip.
+
+        It is 1 if either has no noise: then there is nothing to be as long as. Raises ValueError for noise
+        that cannot be made.
+        """
+        settings = self.settings
+        if "none" in {own.mechanism, settings.privacy.mechanism}:
+            return 1.0
+        share = laplace_share(settings, own)
+        if share is not None:
+            return share
+        return self.lasting_length(settings.privacy) / self.lasting_length(own)
+
+    def lasting_length(self, privacy: PrivacySettings) -> float:
+        """Return the length of a round's noise by these privacy settings; 0 without noise.
+
+        Noise that is correlated over rounds cancels in part: it counts by what is left in a long sum.
+        """
+        if privacy.mechanism == "none":
+            return 0.0
+        if privacy not in self._lengths:
+            noisy = mechanism(self.settings, privacy, ExactSampler())
+            band = None if noisy.band is None else noisy.band.matrix
+            remaining = 1.0 if band is None else 1 / (band.row_norm * band.gain)
+            self._lengths[privacy] = remaining * noise_length(self.settings, privacy, noisy)
+        return self._lengths[privacy]
 
     def price(self, name: str) -> Price:
         """Return the price of one node's releases."""
@@ -221,7 +274,7 @@ class Mesh:
     @property
     def cautions(self) -> list[str]:
         """A line for each setting that is valid but probably unintended."""
-        return [*_unconnected(self), *_growing(self), *_few_records(self.settings)]
+        return [*_unconnected(self), *_growing(self), *_few_records(self.settings), *_dominated(self)]
 
     @cached_property
     def topics(self) -> MeshTopics:
@@ -325,8 +378,18 @@ class MeshNode:
 
     @cached_property
     def privacy(self) -> PrivacySettings:
-        """The node's privacy settings, with its overrides."""
-        return self.mesh.settings.privacy_of(self.name)
+        """The node's privacy settings: its overrides, and the clip that they lead to."""
+        mesh = self.mesh.settings
+        overridden, clip = mesh.privacy_of(self.name), mesh.nodes[self.name].gradient_bound
+        if clip is not None or overridden == mesh.privacy or mesh.algorithm.alone:
+            return overridden
+        share = min(1.0, self.mesh.noise_share(overridden))
+        return overridden.model_copy(update={"gradient_bound": overridden.gradient_bound * share})
+
+    @property
+    def clip_share(self) -> float:
+        """The node's clip over the shared one, if its noise makes it shorter; 1 otherwise."""
+        return self.privacy.gradient_bound / self.mesh.settings.privacy_of(self.name).gradient_bound
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -334,7 +397,7 @@ class MeshNode:
         mechanisms, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
         key = self.privacy, self.name if noise.simulated else ""
         if key not in mechanisms:
-            mechanisms[key] = mechanism(self.mesh.settings, self.name, noise)
+            mechanisms[key] = mechanism(self.mesh.settings, self.privacy, noise)
         return mechanisms[key]
 
     @cached_property
@@ -342,7 +405,7 @@ class MeshNode:
         """The node's ledger. A tight composition takes about a second to compute."""
         ledgers = self.mesh.ledgers
         if self.privacy not in ledgers:
-            ledgers[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
+            ledgers[self.privacy] = ledger(self.mesh.settings, self.privacy, self.mechanism)
         return ledgers[self.privacy]
 
     @cached_property
@@ -381,14 +444,11 @@ class MeshNode:
 
     def learner_with(self, sampler: Sampler) -> Learner:
         """Return the node's learner with other noise. One mesh can so serve several nodes or runs at once."""
-        return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.name, sampler))
+        return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.privacy, sampler))
 
     def noise_length(self, round: int) -> float:
         """Return the root mean square L2 length of the noise of `round`, where the mechanism adds it."""
-        deviation = math.sqrt(2) if self.privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
-        settings = self.mesh.settings
-        size = settings.release_dimension if settings.algorithm.alone else settings.loss_dimension
-        return math.sqrt(size) * deviation * self.mechanism.noise_scale(round)
+        return noise_length(self.mesh.settings, self.privacy, self.mechanism, round)
 
     @cached_property
     def expected(self) -> Expected:
@@ -473,3 +533,25 @@ def _few_records(mesh: MeshSettings) -> Iterator[str]:
     if rule is not None and rule.records is not None and rule.records < rule.members:
         fewer = f"fewer than the {rule.members:,} members: it is the number of each node's records"
         yield f"mesh.rule.records: {rule.records:,}: {fewer}"
+
+
+def _dominated(whole: Mesh) -> Iterator[str]:
+    """Yield a line if most of all noise is that of a few nodes, at least twice as long as the others'."""
+    nodes = whole.settings.nodes
+    if not any(node.overrides for node in nodes.values()):
+        return
+    lengths = {name: whole.lasting_length(whole.node(name).privacy) for name in nodes}
+    by_length = sorted(nodes, key=lambda name: -lengths[name])
+    squares = [lengths[name] ** 2 for name in by_length]
+    few = next((k for k in range(1, len(squares)) if 2 * sum(squares[:k]) > sum(squares)), 0)
+    loud, rest = by_length[:few], (sum(squares[few:]) / max(1, len(squares) - few)) ** 0.5
+    if not few or lengths[loud[-1]] < 2 * rest or not all(nodes[name].overrides for name in loud):
+        return
+    clips = [whole.node(name).privacy.gradient_bound * rest / lengths[name] for name in loud]
+    ratio = f"at least {lengths[loud[-1]] / rest:.3g} times as long as that of the others" if rest else "all"
+    name, clip = loud[0], f"{clips[0]:.3g}" if rest else "a short one"
+    also = f" (likewise {', '.join(loud[1:3])})" if few > 1 else ""
+    yield (
+        f"mesh.nodes.{name}: the noise here is {ratio}, and reaches every node{also}: gradient_bound {clip} "
+        f"makes it as long as theirs; the records here then count less"
+    )

@@ -108,9 +108,9 @@ class Theory:
     _groups: list[tuple[MeshNode, int]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        settings = self.mesh.settings
-        counts = Counter(settings.privacy_of(name) for name in settings.nodes)
-        first = {settings.privacy_of(name): name for name in reversed(settings.nodes)}
+        names = self.mesh.settings.nodes
+        counts = Counter(self.mesh.node(name).privacy for name in names)
+        first = {self.mesh.node(name).privacy: name for name in reversed(names)}
         nodes = [(self.mesh.node(first[privacy]), count) for privacy, count in counts.items()]
         object.__setattr__(self, "_groups", nodes)
 

@@ -37,7 +37,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     schedule_windows = windows(file.resolved.schedule, rounds)
     yield from edges(file.resolved, schedule_windows)
     yield "closing", _closing(file.resolved, rounds)
-    for names in _alike(mesh):
+    for names in _alike(file.resolved):
         yield from _privacy(file.resolved, names, rounds)
     yield from bounds(file, schedule_windows, rounds)
     yield from _warnings(file)
@@ -89,11 +89,11 @@ def _members(file: MeshFile) -> Iterator[Fact]:
         yield "elsewhere", f"the own part of {listed(absent)} is not here: its owner has it"
 
 
-def _alike(mesh: MeshSettings) -> list[list[str]]:
+def _alike(mesh: Mesh) -> list[list[str]]:
     """Return groups of nodes with equal privacy settings."""
     groups: dict[PrivacySettings, list[str]] = {}
-    for name in mesh.nodes:
-        groups.setdefault(mesh.privacy_of(name), []).append(name)
+    for name in mesh.settings.nodes:
+        groups.setdefault(mesh.node(name).privacy, []).append(name)
     return list(groups.values())
 
 
@@ -101,6 +101,11 @@ def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]
     node = mesh.node(names[0])
     subject = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
     yield "mechanism", f"{subject}: {described(node, rounds)}"
+    if node.clip_share < 1:
+        less = (
+            f"{node.clip_share:.3g} of the mesh's, so that the noise is no longer than by the mesh's privacy"
+        )
+        yield "clip", f"{subject}: {less}: the records count less (gradient_bound of the node changes it)"
     on_gradients = node.privacy.on == "gradient" and not mesh.settings.algorithm.alone
     if node.mechanism.epsilon is not None and on_gradients:
         yield "noise", f"{subject}: {_against_the_signal(node, rounds)}"
@@ -457,3 +462,6 @@ def _of_the_noise(theory: Theory, *, dpdo: bool) -> Iterator[str]:
         yield "the noise is on the gradient, not on the parameters"
     elif dpdo:
         yield "the noise is that of the step that made a release, not of the next one, which is less"
+    shorter = [name for name in settings.nodes if theory.mesh.node(name).clip_share < 1]
+    if shorter:
+        yield f"gradients of {listed(shorter)} are cut shorter than others', and regret counts all alike"

@@ -268,7 +268,8 @@ class NodeOverrides(Settings):
     bands: Bands | None = None
     """The node's own bands. Not given: that of `privacy`."""
     gradient_bound: Positive | None = None
-    """The node's own clip. Not given: that of `privacy`."""
+    """The node's own clip. Not given: that of `privacy`, and shorter where the node's noise would be longer
+    than by `privacy`: times the ratio of the two lengths, with laplace that of the epsilons."""
     norm: Norm | None = None
     """The node's own norm. Not given: that of `privacy`."""
     loss: LossSettings | None = None

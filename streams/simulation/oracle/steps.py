@@ -107,7 +107,8 @@ class NodeAccount:
                 bound = math.sqrt(min(int(algorithm.get("entries", columns)), columns))
                 scale = laplace_scale(bound, columns, epsilon, counted=True)
             else:
-                scale = laplace_scale(float(privacy["gradient_bound"]), dimension, epsilon)
+                clip = _clip(mesh["privacy"], (nodes[name] or {}) if isinstance(nodes, Mapping) else {})
+                scale = None if clip is None else laplace_scale(clip, dimension, epsilon)
         return cls(draws, cost, last, scale, known=True, leaves=leaves)
 
     def learns(self, round: int, charged: int) -> bool | None:
@@ -128,6 +129,16 @@ class NodeAccount:
     def leave_from(self) -> int | None:
         """The first round without a node that leaves after its budget is spent; None if it stays."""
         return self.last + 2 if self.leaves and self.last is not None else None
+
+
+def _clip(shared: Mapping[str, object], own: Mapping[str, object]) -> float | None:
+    """Return a node's clip: as given, or shorter as its epsilon is smaller; None: not known."""
+    bound = float(str(own.get("gradient_bound", shared["gradient_bound"])))
+    if "gradient_bound" in own or "epsilon" not in own:
+        return bound
+    if shared["mechanism"] != "laplace" or isinstance(shared["epsilon"], Mapping):
+        return None
+    return bound * min(1.0, float(Fraction(str(own["epsilon"])) / Fraction(str(shared["epsilon"]))))
 
 
 def laplace_scale(bound: float, dimension: int, epsilon: Fraction, *, counted: bool = False) -> float:

@@ -47,3 +47,22 @@ def test_where_laplace_has_less_noise_is_said(told, size, said):
     words = "laplace with the same L2 bound would have less noise (slots of more than 3 records)"
     assert (words in found["mechanism"]) == said
     assert ("mechanism laplace, gradient_bound 0.707107 in l1" in found["mechanism"]) == said
+
+
+def test_a_node_with_longer_noise_has_a_shorter_clip_and_counts_less(told):
+    found = told(PRIVACY, ("nodes: [a, b, c]", "nodes: {a: {}, b: {epsilon: 0.02}, c: {}}"))
+    less = "b: 0.02 of the mesh's, so that the noise is no longer than by the mesh's privacy"
+    assert found["clip"].strip() == f"{less}: the records count less (gradient_bound of the node changes it)"
+    assert "gradients of b are cut shorter than others', and regret counts all alike" in found["not met"]
+    assert "warning" not in found
+
+
+def test_where_a_nodes_noise_is_most_of_all_plan_and_check_say_what_to_do(told, call, mesh):
+    own = "nodes: {a: {}, b: {epsilon: 0.02, gradient_bound: 0.5}, c: {}}"
+    found = told(PRIVACY, ("nodes: [a, b, c]", own))
+    assert found["warning"].strip() == (
+        "mesh.nodes.b: the noise here is at least 50 times as long as that of the others, and reaches every "
+        "node: gradient_bound 0.01 makes it as long as theirs; the records here then count less"
+    )
+    assert f"Warning: {found['warning'].strip()}" in call("check", mesh).out
+    assert "clip" not in found

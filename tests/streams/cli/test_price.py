@@ -32,6 +32,8 @@ CHANGES = [
     ({"mechanism": "none"}, {}, "its mechanism is none, not laplace"),
     ({}, {"epsilon": 0.25}, "its epsilon is 1, not 0.25"),
     ({}, {"gradient_bound": 0.1}, "its gradient_bound is 0.5, not 0.1"),
+    # as the run of a version in which no epsilon changed a clip
+    ({"epsilon": 0.25, "gradient_bound": 0.5}, {"epsilon": 0.25}, "its gradient_bound is 0.5, not 0.125"),
     ({}, {"mechanism": "l2-sphere"}, "its mechanism is laplace, not l2-sphere"),
     (
         {"mechanism": "gaussian", "delta": 1e-6},
@@ -39,8 +41,8 @@ CHANGES = [
         "its delta is 1e-06, not",
     ),
     (
-        {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 4},
-        {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 2},
+        {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 4, "gradient_bound": 0.5},
+        {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 2, "gradient_bound": 0.5},
         "its bands is 4, not 2",
     ),
     ({"epsilon": {"total": 20, "rounds": 20}}, {}, 'its epsilon is {"rounds": 20'),

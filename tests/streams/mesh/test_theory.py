@@ -269,7 +269,7 @@ def test_nodes_that_do_otherwise_count_by_their_number():
     network = theory(mesh).network
     lengths = [mesh.node(name).noise_length(1) for name in own]
     assert network.noise(1) == pytest.approx(np.sqrt(np.mean(np.square(lengths))))
-    assert network.gradient == pytest.approx(np.sqrt((1 + 1 + 4 + 1) / 4))
+    assert network.gradient == pytest.approx(np.sqrt((1 + 0.125**2 + 4 + 1) / 4))  # of 4
     assert network.slope == 2
 
 
