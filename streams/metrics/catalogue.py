@@ -315,6 +315,14 @@ class PrivateMetric(Enum):
         "record, and ended by their age without one (unmatched).",
         ("fate",),
     )
+    HELD_UP = Metric(
+        "records_held_up",
+        "gauge",
+        "records",
+        "Where labels come later and slots go by count: records from the first one on in a partition that is "
+        "dated more than a minute ahead. They wait for it, at most as long as for a label. Looked up each "
+        "minute.",
+    )
     DATA_WAIT = Metric(
         "data_wait_seconds_total",
         "counter",

@@ -70,12 +70,14 @@ class LabelCounts:
 
     `came`: the readable labels, those that take others back included. `late`: labels that came after a record
     of theirs was learnt from. `unmatched`: labels that came since the start and expired without a record.
+    `held_up`: records, of slots by count, from the first one on that is dated ahead in their partition.
     """
 
     came: int = 0
     unreadable: int = 0
     late: int = 0
     unmatched: int = 0
+    held_up: int = 0
 
 
 FEW = 8
@@ -234,6 +236,7 @@ def show_labels(registry: PrivateRegistry, counts: Callable[[], Private[LabelCou
     """Show the counts of labels that come later; `counts` is called at each scrape."""
     for fate in ("came", "unreadable", "late", "unmatched"):
         registry.total(PrivateMetric.LABELS, partial(_fated, counts, fate), fate)
+    registry.gauge(PrivateMetric.HELD_UP, partial(_fated, counts, "held_up"))
 
 
 def _fated(counts: Callable[[], Private[LabelCounts]], fate: str) -> int:

@@ -176,6 +176,7 @@ LEFT_OUT = {
     "pass_seconds",
     "registry_answers",
     "plans_ignored_total",
+    "records_held_up",
     "releases_ignored_total",
     "releases_received_total",
     "releases_sent_total",

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from nodes.machine.slots import CountSlots, TimeSlots
 from nodes.privacy.reveal import opened
 from streams.bus.existing_topic import ExistingTopics, topic_configs
+from streams.live.data import streams
 from streams.live.data.labels import LaterLabels
 from streams.live.data.stream import DataStream
 from streams.live.data.streams import DataStreams
@@ -129,6 +130,34 @@ def test_a_record_is_taken_when_it_is_due_and_one_dated_ahead_does_not_overtake(
         labels.send("c", now - 5)
         pairs += learnt(live, 1, slot.position, 3)[0]
     assert pairs == [(0.0, LEGITIMATE), (2.0, FRAUD)]
+
+
+def test_the_owner_hears_how_many_records_one_dated_ahead_holds_up(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "GROWN", 0.0)
+    topic, labels, now = DataTopic(broker.address, 2), LabelTopic(broker.address), time.time()
+    send(topic, 0, "a", now + 100 * AFTER)
+    send(topic, 1, "b", now - AFTER - 10)
+    send(topic, 2, "c", now - AFTER - 10, partition=1)
+    live = labelled_stream(topic, labels, tmp_path)
+    with running([live], {live.stream.node: ()}):
+        pairs, position = learnt(live, 1)
+        assert pairs == [(2.0, LEGITIMATE)]  # another partition waits for nothing
+        until(lambda: opened(live.stream.label_counts).held_up == 2)
+        live.open(2, position)
+        send(topic, 3, "d", now - AFTER - 10)
+        until(lambda: opened(live.stream.label_counts).held_up == 3)
+        assert live.slots.empty()
+
+
+def test_a_record_dated_ahead_holds_up_its_partition_for_the_wait_at_most(broker, tmp_path):
+    topic, labels, now, after = DataTopic(broker.address), LabelTopic(broker.address), time.time(), 6.0
+    send(topic, 0, "a", now + 100 * AFTER)
+    send(topic, 1, "b", now - 10)
+    live = labelled_stream(topic, labels, tmp_path, after="6s")
+    with running([live], {live.stream.node: ()}):
+        pairs, _ = learnt(live, 2)
+        assert time.time() >= now + after
+    assert [number for number, _ in pairs] == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

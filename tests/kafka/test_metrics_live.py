@@ -26,7 +26,10 @@ OF_OTHERS = {
     *(SharedMetric.SECOND_RESPONSES, SharedMetric.QUERIES_REFUSED),
     PrivateMetric.PASS,
     PrivateMetric.REGISTRY,  # of nodes with one
-    PrivateMetric.LABELS,  # of nodes whose labels come later: tests/kafka/test_later_labels.py
+    *(
+        PrivateMetric.LABELS,
+        PrivateMetric.HELD_UP,
+    ),  # of nodes whose labels come later: tests/kafka/test_later_labels.py
     # of `mirrormesh score`: tests/kafka/test_score.py
     *(PrivateMetric.SCORES, PrivateMetric.SCORE_LAG, PrivateMetric.SCORE_LATENCY),
     *(PrivateMetric.SCORE_ROUND, PrivateMetric.SCORE_MODEL),

@@ -103,6 +103,10 @@ class LaterLabels:
         self._changed = changed
         self._question = self._question._replace(since=now - self.settings.window)
 
+    def hold_up(self, records: int) -> None:
+        """Note, for the owner, how many records wait behind others that are dated ahead, these included."""
+        self._counts.held_up = records
+
     def stop(self) -> None:
         """Read no more. A request under way is not waited for."""
         self._stopped = True

@@ -175,6 +175,13 @@ class DataStream:
         positions = self._collector.next
         return {part: max(at, positions.get(part, 0)) for part, at in self._undue.limits.items()}
 
+    def hold_up(self, firsts: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Count the records held up by others: from the first one dated ahead in a partition to the end."""
+        if self._undue is not None and self._labels is not None:
+            limits = self._undue.limits
+            counts = (max(0, end - max(firsts[part], limits.get(part, 0))) for part, end in ends.items())
+            self._labels.hold_up(sum(counts))
+
     async def _collect(self, arrivals: Sequence[Arrival[bytes]]) -> None:
         place = 0
         while place < len(arrivals) and not self.over:

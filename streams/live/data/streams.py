@@ -182,6 +182,7 @@ class DataStreams:
                     ends |= await thread.recent_ends(self._topics.keys() - ends.keys(), FRESH)
                     offsets = await thread.read()
                     if time.monotonic() - looked >= GROWN:
+                        await _look_ahead(thread, [s for s in self._streams if s.after is not None])
                         looked, topic = time.monotonic(), await thread.grown()
                         if topic is not None:
                             raise DataCut(f"{topic}: it has got further partitions")
@@ -211,6 +212,8 @@ AT_ONCE = 4
 """The number of groups whose offsets are committed in one turn. More would only cost the broker work."""
 KEPT = 3_600.0
 """Seconds until unchanged offsets are committed again, as a broker forgets them after some days."""
+AHEAD = 60.0
+"""How many seconds ahead of this clock a record is dated that counts as dated ahead."""
 
 
 class Commits:
@@ -283,6 +286,16 @@ async def _ends(thread: "PinnedThread", streams: Sequence[DataStream]) -> dict[s
         stream.topic: stream.reach(firsts.get(stream.topic, {}), ends[stream.topic], now)
         for stream in streams
     }
+
+
+async def _look_ahead(thread: "PinnedThread", delayed: Sequence[DataStream]) -> None:
+    """Count the records that others, dated ahead, hold up in the logs of delayed streams."""
+    if delayed:
+        ahead = dict.fromkeys((stream.topic for stream in delayed), time.time() + AHEAD)
+        ends = await thread.ends(ahead.keys())
+        firsts = await thread.since(ahead, ends)
+        for stream in delayed:
+            stream.hold_up(firsts[stream.topic], ends[stream.topic])
 
 
 def _taken(app: "PinnedApp") -> None:

@@ -41,7 +41,7 @@ OF_AN_OWNER = {
     SharedMetric.QUERIES_REFUSED,
 }
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
-OF_SOME_SOURCES = {PrivateMetric.REGISTRY, PrivateMetric.LABELS}
+OF_SOME_SOURCES = {PrivateMetric.REGISTRY, PrivateMetric.LABELS, PrivateMetric.HELD_UP}
 OF_SCORES = {
     PrivateMetric.SCORES,
     PrivateMetric.SCORE_LAG,

@@ -73,11 +73,13 @@ def test_what_a_slot_says_is_counted_for_its_owner():
 
 
 def test_the_owner_alone_sees_what_came_of_labels_that_come_later():
-    counts = LabelCounts(came=5, unreadable=2, late=3, unmatched=1)
+    counts = LabelCounts(came=5, unreadable=2, late=3, unmatched=1, held_up=6)
     figures = metrics(labels=lambda: Private(counts))
     fates = ("came", "unreadable", "late", "unmatched")
     assert [private(figures, "later_labels_total", fate) for fate in fates] == [5, 2, 3, 1]
+    assert private(figures, "records_held_up") == 6
     assert "later_labels" not in str(shown(figures.shared))
+    assert "held_up" not in str(shown(figures.shared))
     assert "later_labels" not in str(shown(metrics().private))
 
 
