@@ -76,8 +76,9 @@ out/peers/installed: tests/benchmarks/peers.txt | .venv/installed
 bench-peers: out/peers/installed   ## the engine beside DISROPT, in an environment of its own; about two minutes
 	@$(BIN)/python -m tests.benchmarks.peers
 
-bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
+bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about 20 minutes
 	@$(BIN)/python -m experiments run utility --output experiments/results
+	@$(BIN)/python -m experiments run untuned --output experiments/results
 
 image:           ## the image of all processes: make image BASE=NAME@sha256:... IMAGE=mirrormesh
 	@BASE='$(BASE)' deploy/image/build.sh $(IMAGE)

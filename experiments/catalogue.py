@@ -26,6 +26,9 @@ EXPERIMENTS = {
         "experiments.tracking_moving", "a target that keeps moving, with and without a velocity", "ours"
     ),
     "utility": Experiment("experiments.utility", "what each mechanism leaves at epsilon = 1", "ours"),
+    "untuned": Experiment(
+        "experiments.untuned", "one release a node, that nothing is tuned for, by set and records", "ours"
+    ),
     "growth": Experiment("experiments.growth", "the engine's time and memory against N, d, T", "ours"),
     "dola-lambda": Experiment(
         "experiments.dola_lambda",

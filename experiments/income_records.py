@@ -6,17 +6,20 @@ Four nodes on a ring, hinge loss, one pass over so many records each; `laplace` 
 exact noise's size. Clip, step and slot size are what the rule of `mirrormesh tune` finds for that number on
 a part of the training rows that is declared public and left out. Each row is ten runs in other orders:
 median, 10th and 90th percentile. The AUC is that of the mean of the nodes' last decisions on the 16,281
-held-out rows. Writes results/income-records.csv.
+held-out rows. The last row is a plain model of the public part alone. Writes results/income-records.csv.
 """
 
 import csv
+import math
 from pathlib import Path
 
 import numpy as np
 
+from experiments.harness.adult import adult, pilot_alone
 from experiments.utility import INCOME_RUNS, MECHANISMS, income
 
 RECORDS = (250, 1_000, 7_733)
+PILOT = "the pilot alone"
 OUTPUT = Path(__file__).with_name("results") / "income-records.csv"
 
 
@@ -30,6 +33,8 @@ def main() -> None:
             low, high = np.percentile(found["auc"], [10, 90])
             rows.append([records, name, np.median(found["auc"]), low, high, bound, step, size])
             print("{:,} records, {}: AUC {:.4f} ({:.4f} to {:.4f})".format(*rows[-1][:5]), flush=True)
+    alone = pilot_alone()
+    rows.append([len(adult().pilot[1]), PILOT, alone, alone, alone, math.nan, math.nan, math.nan])
     with OUTPUT.open("w", newline="") as output:
         writer = csv.writer(output)
         writer.writerow(["records", "mechanism", "auc", "auc_p10", "auc_p90", "theta", "a", "h"])

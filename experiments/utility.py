@@ -3,7 +3,8 @@
 Localisation: network regret/T by Zhou and Li's Definition 1 over 50 runs, the largest of a node, with the
 runs' own beside it; Adult: hinge loss, four nodes, one pass, ten runs. Clip, step and (Adult) slot size are
 what the rule of `mirrormesh tune` finds on a pilot: other targets with other coins; a twentieth of Adult's
-training rows, declared public and left out of the runs. The paper's own form and step stand beside them.
+training rows, declared public and left out of the runs. A plain model of that part has a row of its own, and
+the paper's own form and step stand beside them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness.adult import adult, mesh, one_pass
+from experiments.harness.adult import adult, mesh, one_pass, pilot_alone
 from experiments.harness.expected_regret import AT, Regrets, draw_largest
 from experiments.harness.figures import table
 from experiments.harness.localisation import PRINTED_STEP, mesh_of, our_runs, printed_runs
@@ -100,6 +101,8 @@ def _report_income(study: Study, found: Mapping[str, Measured]) -> None:
         chosen = setting(one)
         figures = [number for measure in measures for number in _banded(one[measure][0])]
         rows.append([name, chosen.gradient_bound, chosen.step, chosen.size, *figures])
+    alone = pilot_alone()
+    rows.append(["the pilot alone", "", "", "", alone, alone, alone, *[""] * (3 * len(measures) - 3)])
     columns = [f"{measure}{suffix}" for measure in measures for suffix in ("", "_p10", "_p90")]
     table(study.output, "utility-income", ["mechanism", "theta", "a", "h", *columns], rows)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.harness.meshes import fast, seeded, settings
 from nodes.learner import Engine
-from nodes.losses.losses import scores
+from nodes.losses.losses import Logistic, scores
 from nodes.privacy.exact import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
@@ -18,6 +18,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.shipped import example_mesh
 from streams.records.sources import decoded, held_out
+from streams.tools.tuning.pilot import plain_model
 from streams.tools.tuning.trials import Setting
 from topology.keyed import generator
 from topology.schedules import Copies, closing_rounds
@@ -94,6 +95,15 @@ def _means(decisions: FloatArray, runs: int) -> FloatArray:
     """Return the mean of each run's nodes, (R, d)."""
     means: FloatArray = decisions.reshape(runs, NODES, -1).mean(1)
     return means
+
+
+def pilot_alone() -> float:
+    """Return the AUC of a plain model of the public part on the test rows: what it reaches without a mesh."""
+    parts = adult()
+    alone = plain_model(Logistic(), "signs", parts.pilot, parts.test)
+    if alone is None or alone.auc is None:
+        raise ValueError("the public part has one label alone")
+    return alone.auc
 
 
 def _dealt(seed: int, runs: int, size: int, records: int) -> Iterator[Observations]:

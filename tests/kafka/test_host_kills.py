@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.on_broker import moments_mesh_file, small_mesh_file
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh, wait_until
 from tests.support.processes.mortal import BOUNDARIES
@@ -32,10 +32,11 @@ def charges(path):
         return connection.execute("SELECT max(charged) FROM records").fetchone()[0] or 0
 
 
+@pytest.mark.parametrize("made", [small_mesh_file, moments_mesh_file], ids=["gradients", "moments"])
 def test_no_death_of_a_host_brings_a_second_value_or_a_release_that_was_not_charged(
-    tmp_path, broker, monkeypatch
+    tmp_path, broker, monkeypatch, made
 ):
-    path = small_mesh_file(tmp_path, broker.address, rounds=ROUNDS, privacy={"noise": "exact"})
+    path = made(tmp_path, broker.address, rounds=ROUNDS, privacy={"noise": "exact"})
     monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     state = tmp_path / "state"
     arguments = ("node", path, "--all", "--state", state)

@@ -11,7 +11,7 @@ from streams.bus.topic_specs import mesh_specs
 from streams.mesh.file import load
 from streams.state.spends import all_spends
 from tests.kafka.test_lives import last_round
-from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.meshes.on_broker import moments_mesh_file, small_mesh_file
 from tests.support.processes.mesh import LiveMesh, released, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -106,8 +106,19 @@ class Changing(LiveMesh):
         return found
 
 
-def test_six_become_eight_and_eight_become_five_under_load(tmp_path, broker):
-    whole = small_mesh_file(tmp_path, broker.address, **SERVICE, nodes=list(EIGHT))
+def gradients(folder, address):
+    """The mesh of sensors."""
+    return small_mesh_file(folder, address, **SERVICE, nodes=list(EIGHT))
+
+
+def moments(folder, address):
+    """A mesh whose releases are longer than its decisions, and whose joiners know no earlier weights."""
+    return moments_mesh_file(folder, address, names=EIGHT, records=20_000, **SERVICE)
+
+
+@pytest.mark.parametrize("whole_file", [gradients, moments])
+def test_six_become_eight_and_eight_become_five_under_load(tmp_path, broker, whole_file):
+    whole = whole_file(tmp_path, broker.address)
     with Changing(whole) as mesh:
         for name in mesh.file.mesh.nodes:
             mesh.fed(name)

@@ -6,6 +6,7 @@ import yaml
 
 from tests.support.brokers.feeding import stored
 from tests.support.brokers.topics import connection
+from tests.support.meshes.classes import MOMENTS, tree_of
 from tests.support.meshes.files import changed
 from tests.support.processes.mesh import mesh_file
 
@@ -28,6 +29,16 @@ def small_mesh_file(folder, mesh_broker, data_broker=None, sources=None, own=Non
     base = folder / "base.yaml"
     base.write_text(yaml.safe_dump(tree))
     return mesh_file(folder, base, mesh_broker, data_broker)
+
+
+def moments_mesh_file(folder, mesh_broker, names="abc", records=300, **mesh):
+    """Write the mesh file of a ring of nodes that release moments of records in files; return its path."""
+    shared = PATIENT | {"slots": PATIENT["slots"] | {"size": 5}} | mesh
+    privacy = MOMENTS["privacy"] | shared.pop("privacy", {})
+    tree = tree_of(folder, MOMENTS, names=names, records=records, **shared | {"privacy": privacy})
+    base = folder / "base.yaml"
+    base.write_text(yaml.safe_dump(tree))
+    return mesh_file(folder, base, mesh_broker)
 
 
 def decisions(address, topics):
