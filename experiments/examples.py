@@ -30,7 +30,15 @@ RUNS = 10
 TRACKED, DEMO_ROUNDS = 500, 2_000
 """Rounds of an example of tracking, and of the demo."""
 TRACKING = ("tracking", "tracking-paper", "tracking-mahalanobis", "tracking-switching")
-OTHERS = ("income", "income-gaussian", "forest-cover", "emergency-visits", "experts")
+OTHERS = (
+    "income",
+    "income-gaussian",
+    "income-moments",
+    "forest-cover",
+    "emergency-visits",
+    "emergency-sums",
+    "experts",
+)
 DEMO = {"": lambda file: file, "_open": without_privacy, "_alone": without_neighbours}
 
 

@@ -2,7 +2,8 @@
 
     python -m tests.golden.test_golden_releases     # writes it anew: only where releases are meant to change
 
-They are of meshes with simulated noise: every mechanism, with slots by count and by time.
+They are of meshes with simulated noise: every mechanism, and moments and class sums, with slots by count and
+by time.
 """
 
 import hashlib
@@ -31,6 +32,12 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "l2-sphere": {"mechanism": "l2-sphere", "epsilon": 1},
     "none": {"mechanism": "none"},
 }
+SUMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "moments": ({"name": "moments", "kappa": 3, "signed": True}, MECHANISMS["gaussian"]),
+    "moments, bisr": ({"name": "moments"}, MECHANISMS["gaussian-bisr"]),
+    "class-sums": ({"name": "class-sums", "entries": 2}, MECHANISMS["laplace"]),
+}
+"""Algorithm and mechanism of releases that are sums of records."""
 
 
 def golden(folder: Path, mechanism: str, slots: str) -> dict[str, str]:
@@ -50,27 +57,34 @@ def golden(folder: Path, mechanism: str, slots: str) -> dict[str, str]:
 def record(place: int, number: int) -> dict[str, Any]:
     """Return a record: five in two seconds, so slots by time are full or over-full, and the last empty."""
     features = {f"x{k}": (7 * number + 3 * place + k) % 5 / 2 - 1 for k in range(3)}
-    return {"t": number * 0.4, **features, "y": (number * 13 + place) % 7 / 3 - 1}
+    label = (number * 13 + place) % 7 / 3 - 1
+    return {"t": number * 0.4, **features, "y": label, "z": int(label > 0)}
 
 
 def mesh_file(folder: Path, mechanism: str, slots: str) -> Path:
     """Write the mesh file of three nodes on a switching ring."""
-    schema = {"features": {f"x{k}": "number" for k in range(3)}, "label": {"column": "y"}}
-    mesh = {
-        "name": "golden",
-        "run": "run-1",
-        "nodes": [*NODES],
-        "dimension": 3,
+    label = {"column": "z", "positive": [1]} if mechanism in SUMS else {"column": "y"}
+    schema = {"features": {f"x{k}": "number" for k in range(3)}, "label": label}
+    form = {
         "algorithm": {
             "name": "dpdo-nc",
             "constraint": {"l2-ball": 3},
             "step_size": {"rule": "inverse-sqrt", "a": 0.5},
         },
         "loss": "squared",
+    }
+    privacy = MECHANISMS.get(mechanism, {}) | {"gradient_bound": 1}
+    if mechanism in SUMS:
+        algorithm, privacy = SUMS[mechanism]
+        form = {"algorithm": algorithm, "loss": "hinge"}
+    mesh = {
+        "name": "golden",
+        "run": "run-1",
+        "nodes": [*NODES],
+        "dimension": 3,
+        **form,
         "slots": SLOTS[slots] | {"size": 1 if "parameters" in mechanism else 2},
-        "privacy": MECHANISMS[mechanism]
-        | {"gradient_bound": 1}
-        | ({} if mechanism == "none" else {"noise": "simulated"}),
+        "privacy": privacy | ({} if mechanism == "none" else {"noise": "simulated"}),
         "topology": {"graph": "ring", "switching": 0.7},
         "rounds": 40,
         "seed": 5,
@@ -91,8 +105,8 @@ def mesh_file(folder: Path, mechanism: str, slots: str) -> Path:
 
 
 def cases() -> Iterator[tuple[str, str]]:
-    """Yield all pairs of a mechanism and a kind of slots."""
-    for mechanism in MECHANISMS:
+    """Yield all pairs of a mechanism, or a sum of records, and a kind of slots."""
+    for mechanism in (*MECHANISMS, *SUMS):
         for slots in SLOTS:
             yield mechanism, slots
 
