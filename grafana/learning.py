@@ -89,6 +89,23 @@ REGRET = Row(
             least=0,
         ),
         Panel(
+            "AUC before learning",
+            "Of pairs of records of one round, each predicted before it was learnt from, with its 95 % "
+            "interval; 0.5 is chance. Since the process started. Empty for losses without two classes.",
+            NUMBER,
+            (Query(metric("before_learning_auc"), "{{node}} {{bound}}"),),
+            width=12,
+        ),
+        Panel(
+            "Better than guessing",
+            "Accuracy above that of the commonest class, or error below that of the mean so far, of records "
+            "predicted before they were learnt from, with its 95 % interval. Where it holds 0, the decisions "
+            "are no better than guessing.",
+            NUMBER,
+            (Query(metric("before_learning_gain"), "{{node}} {{bound}}"),),
+            width=12,
+        ),
+        Panel(
             "Decision",
             "The coordinates of each node's last decision, where there are eight or fewer.",
             NUMBER,

@@ -47,6 +47,11 @@ FILES = (
         _FOLDER.leaving("<node>"), "leave", "The round from which on the node is not in the run: JSON."
     ),
     StateFile(
+        _FOLDER.verdict("<node>"),
+        "node",
+        "What the owner's records say of the node's last process: JSON, for the owner alone.",
+    ),
+    StateFile(
         _FOLDER.journal("<learner>"),
         "learner, run",
         "All that a collaboration's learner has asked in this run, and the answers: an SQLite database.",

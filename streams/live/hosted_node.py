@@ -28,6 +28,7 @@ from streams.live.start import NodeStart
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
+from streams.metrics.verdict import owner_score
 from streams.records.decoder import SchemaDecoder
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
@@ -35,7 +36,7 @@ from streams.runtime.actions import Ended, ProcessWorld
 from streams.runtime.floods import Summed
 from streams.runtime.process import Ask, Failed, lacking
 from streams.runtime.runner import Runner
-from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id, read_wish
+from streams.state.folder import BOOT_ID, JournalError, StateFolder, boot_id, read_wish, write_verdict
 from streams.state.journal import SqliteJournal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.spends_topic import SpendsTopic
@@ -211,6 +212,9 @@ class HostedNode:
     def open(self, closing: ExitStack) -> None:
         """Open the journal. Raises JournalLocked, JournalError."""
         self._spend = NodeSpend(self._file, self.name, self._options)
+        closing.callback(
+            self._write_verdict
+        )  # first, so that it is last: nothing that others need waits for it
         closing.enter_context(self._journal)
         self.journal = self._journal.enter_context(
             open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price, self._bounds)
@@ -304,6 +308,13 @@ class HostedNode:
         """Return the first round without the node, if its owner has asked. Raises JournalError."""
         return read_wish(self._options.state, self.name, self._file.mesh.run)
 
+    def _write_verdict(self) -> None:
+        """Store the verdict on this process's rounds for the owner; no log and no exit code knows of it."""
+        if not hasattr(self, "metrics"):
+            return
+        with suppress(OSError):  # a full disk, which the journal has told of
+            write_verdict(self._options.state, self.name, self._file.mesh.run, self.metrics.verdict())
+
     def _end_spend(self) -> None:
         broken = isinstance(self.ended, JournalError)  # the log has reported this already
         with suppress(JournalError) if broken else nullcontext():
@@ -376,6 +387,7 @@ class HostedNode:
             journal_bytes=journal_bytes,
             registry=None if self._registry is None else self._registry.is_there,
             truth=has_truth(self._decoder),
+            score=owner_score(self._made),
             ends=certificates.ends,
             generation=self.mesh.generation,
         )

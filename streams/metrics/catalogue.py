@@ -291,6 +291,28 @@ class PrivateMetric(Enum):
         "Records whose class was predicted right or wrong before learning; for losses with classes.",
         ("outcome",),
     )
+    AUC = Metric(
+        "before_learning_auc",
+        "gauge",
+        "",
+        "AUC of pairs of records of one round, predicted before they were learnt from: its value, and the "
+        "least and greatest of its 95 % interval; NaN: not known. For losses of two classes.",
+        ("bound",),
+    )
+    GAIN = Metric(
+        "before_learning_gain",
+        "gauge",
+        "",
+        "How much better records were predicted before learning than by guessing: accuracy above that of the "
+        "commonest class, or error below that of the mean so far; bounds as of before_learning_auc.",
+        ("bound",),
+    )
+    RISES = Metric(
+        "loss_rises_total",
+        "counter",
+        "rises",
+        "Times that the loss of a round's records, predicted before learning, rose for good (Page-Hinkley).",
+    )
     CLIPPED = Metric("clipped_gradients_total", "counter", "gradients", "Gradients shortened by the clip.")
     BROKEN = Metric("broken_gradients_total", "counter", "gradients", "Gradients that were not finite.")
     FAILED = Metric(

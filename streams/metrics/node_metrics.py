@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.private import DataCounts, LabelCounts, PrivateFigures, show_labels
 from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures, SharedRegistry
+from streams.metrics.verdict import OwnerScore
 
 
 class NodeMetrics:
@@ -50,6 +52,8 @@ class NodeMetrics:
         Whether the schema registry answered the last check; None: there is no registry.
     truth : bool
         Whether records hold the right decision.
+    score : OwnerScore or None
+        What scores the run for its owner.
     ends : (float, float)
         When the first certificate for the mesh broker expires, and the first for the data broker.
     generation : int
@@ -73,6 +77,7 @@ class NodeMetrics:
         registry: Callable[[], bool] | None = None,
         labels: Callable[[], Private[LabelCounts]] | None = None,
         truth: bool = False,
+        score: OwnerScore | None = None,
         ends: tuple[float, float] = (inf, inf),
         generation: int = 0,
         clock: Callable[[], float] = time.time,
@@ -93,7 +98,7 @@ class NodeMetrics:
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
         self._private = PrivateFigures(
-            self.private, learner, lag, counts, journal_bytes, truth=truth, steady=steady
+            self.private, learner, lag, counts, journal_bytes, truth=truth, score=score, steady=steady
         )
 
     def report(self, report: Report) -> None:
@@ -107,12 +112,17 @@ class NodeMetrics:
             case Decided():
                 self.timing.decided()
                 self._shared.decided(report)
+                self._private.decided(report.decision)
             case Noticed():  # also for a second value, which `Evidence` would count twice
                 self._shared.noticed(report)
 
     def catch_up(self) -> None:
         """Compute the reports that were put off. Call it regularly, in the machine's turn."""
         self._private.catch_up()
+
+    def verdict(self) -> dict[str, Any] | None:
+        """Return the verdict on this process's rounds, for a file of the owner's; None: there is none."""
+        return self._private.verdict()
 
     def missing(self) -> str | None:
         """Return what the node waits for before it can do rounds, or None."""

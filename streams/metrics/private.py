@@ -6,23 +6,28 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from nodes.intervals import Interval
 from nodes.learner import Learner
 from nodes.losses.evaluation import right
 from nodes.losses.own_loss import failures
 from nodes.machine.events import Scored
 from nodes.machine.slots import ClosedSlot
+from nodes.prequential import Figures, Task
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret
 from nodes.values import Decision, FloatArray, Observations
 from streams.metrics.catalogue import PREFIX, PrivateMetric
+from streams.metrics.judgement import as_tree
 from streams.metrics.registry import PrivateRegistry
+from streams.metrics.verdict import OwnerScore
 from streams.records.faults import NotARecord
 
 
@@ -99,7 +104,7 @@ class PrivateFigures:
     A report arrives between a round's journal commit and its release. The computation of its loss and regret
     takes time that depends on records. So it is done later, for many reports at once. `truth`: whether
     records hold the right
-    decision.
+    decision. `score`: what scores the run for its owner; None for a loss without a label to predict.
     """
 
     def __init__(
@@ -111,8 +116,14 @@ class PrivateFigures:
         journal_bytes: Callable[[], int],
         *,
         truth: bool,
+        score: OwnerScore | None = None,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._score = score
+        self._newest: Decision | None = None
+        self._figures: Figures | None = None
+        if score is not None:
+            self._show_scores(registry, score)
         self._learner, self._steady = learner, steady
         self._observed = learner.algorithm.observed
         self._regret = LocalRegret(learner.algorithm.observed_set, self._observed)
@@ -169,8 +180,43 @@ class PrivateFigures:
 
     def catch_up(self) -> None:
         """Compute the reports that were put aside."""
+        if self._aside and self._score is not None:
+            for report in self._aside:
+                self._score.add(
+                    report.round,
+                    report.decision,
+                    disclosed_to_owner(report.observations),
+                    disclosed_to_owner(report.gradient),
+                    disclosed_to_owner(report.clipped),
+                )
+            self._figures = self._score.progress.figures()
         while self._aside:
             self._count(self._aside.popleft())
+
+    def decided(self, decision: Decision) -> None:
+        """Record the newest decision, which a verdict is of."""
+        self._newest = decision
+
+    def verdict(self) -> dict[str, Any] | None:
+        """Return the verdict on the rounds of this process, as plain values; None where there is none."""
+        self.catch_up()
+        if self._score is None or not self._rounds:
+            return None
+        return as_tree(self._score.verdict(self._newest))
+
+    def _show_scores(self, registry: PrivateRegistry, score: OwnerScore) -> None:
+        """Show the scores that the task has."""
+        for bound, end in (("value", "value"), ("least", "low"), ("greatest", "high")):
+            if score.scorer.task is Task.TWO:
+                registry.gauge(PrivateMetric.AUC, partial(self._end_of, "auc", end), bound)
+            gain = "loss_gain" if score.scorer.task is Task.NUMBERS else "accuracy_gain"
+            registry.gauge(PrivateMetric.GAIN, partial(self._end_of, gain, end), bound)
+        registry.total(PrivateMetric.RISES, lambda: score.progress.drift.alarms)
+
+    def _end_of(self, name: str, end: str) -> float | None:
+        interval: Interval | None = getattr(self._figures, name, None)
+        value: float | None = getattr(interval, end, None)
+        return value
 
     def _count(self, report: Scored) -> None:
         self._regret.add(report.gradient, report.decision, report.truth)

@@ -5,10 +5,11 @@ import json
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from streams.mesh.errors import naming
 
@@ -61,6 +62,10 @@ class StateFolder:
     def leaving(self, node: str) -> Path:
         """Return the file with the node's wish to leave."""
         return self.path / f"{node}.leaving"
+
+    def verdict(self, node: str) -> Path:
+        """Return the file with the owner's verdict on the last process of the node."""
+        return self.path / f"{node}.verdict"
 
     @property
     def order(self) -> Path:
@@ -211,3 +216,22 @@ def withdraw_wish(state: Path, node: str) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise JournalError(f"{path} cannot be deleted: {error}") from error
+
+
+# Stores what the owner's records say of a node's run. It has no noise, so only the owner may read it (0600).
+
+
+def write_verdict(state: Path, node: str, run: str, verdict: Mapping[str, Any] | None) -> None:
+    """Store the verdict on a process of the run; of None an earlier one stays. Raises OSError."""
+    if verdict is not None:
+        text = json.dumps({"run": run, **verdict}, indent=1, allow_nan=False)
+        write_private(StateFolder(state).verdict(node), lambda _: f"{text}\n")
+
+
+def read_verdict(state: Path, node: str, run: str) -> dict[str, Any] | None:
+    """Return the verdict of the run's last process that had a round; None: there is none that can be read."""
+    try:
+        verdict = json.loads(StateFolder(state).verdict(node).read_text())
+    except (OSError, ValueError):
+        return None
+    return verdict if isinstance(verdict, dict) and verdict.get("run") == run else None

@@ -21,6 +21,7 @@ def predicted(tmp_path, broker):
         on_broker(path, broker.address)
         said = done("up", path, "--state", tmp_path / "state", *options)
         assert "100 rounds in " in said
+        judged(said, tmp_path / "state")
         replayed = tmp_path / "state" / "replay.yaml"
         done("model", replayed if "--replay" in options else path, "--output", tmp_path / "learnt")
         return done("predict", "learnt.json", "held-out.csv", "--output", "p.csv")
@@ -31,6 +32,18 @@ def predicted(tmp_path, broker):
         return process.log
 
     return made
+
+
+def judged(said, state):
+    """Each node's verdict is told where its owner ran `up`, and in no log of a process."""
+    verdicts = dict(re.findall(r"Verdict of ([\w-]+): (.*)", said))
+    assert set(verdicts) == {path.stem for path in state.glob("*.journal")}
+    assert all(verdict.startswith("better than guessing: ") for verdict in verdicts.values()), verdicts
+    assert all(path.stat().st_mode & 0o077 == 0 for path in state.glob("*.verdict"))
+    logs = list((state / "logs").iterdir())
+    assert logs
+    for log in logs:
+        assert not re.search("guessing|Verdict|AUC", log.read_text())
 
 
 def marked():

@@ -23,7 +23,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, begins, has_ended, refuse_ended
 from streams.records.lint import afterwards, topic_lines
 from streams.runtime.process import ProcessStopped, Stop
-from streams.state.folder import JournalError, StateFolder, read_wish
+from streams.state.folder import JournalError, StateFolder, read_verdict, read_wish
 from streams.state.spends_topic import written
 from streams.status.mesh_status import Course, MeshStatus, Progress, progress
 from streams.status.status_poller import StatusPoller, TopicPoller
@@ -459,3 +459,6 @@ def _conclude(
     folder = StateFolder(Path())
     fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
     say_promises(console, file, known_spends(file, file.nodes, options.state, spends))
+    for name in file.nodes:  # the owner's, who sees them here; no log has them
+        if (verdict := read_verdict(options.state, name, file.mesh.run)) is not None:
+            say(console, f"Verdict of {name}: {verdict.get('judgement')}.", "bold")

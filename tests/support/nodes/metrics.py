@@ -27,6 +27,7 @@ def metrics(
     registry=None,
     labels=None,
     truth=False,
+    score=None,
     ends=(inf, inf),
     clock=time.time,
     steady=time.monotonic,
@@ -34,7 +35,7 @@ def metrics(
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    asked |= {"registry": registry, "labels": labels}
+    asked |= {"registry": registry, "labels": labels, "score": score}
     return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock, steady=steady)
 
 
