@@ -36,6 +36,8 @@ TEXTS = {path.stem: text for path, text in generated().items()}
 
 DIMENSIONLESS = {
     "Each node's own regret a round",
+    "AUC before learning",
+    "Better than guessing",
     "Consensus gap",
     "Decision",
     "Epsilon of a record",
@@ -173,6 +175,7 @@ LEFT_OUT = {
     "edges_on",
     "epsilon_left",
     "later_labels_total",
+    "loss_rises_total",
     "pass_seconds",
     "registry_answers",
     "plans_ignored_total",

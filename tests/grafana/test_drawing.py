@@ -34,6 +34,7 @@ class Told:
             "outcome": "scored",
             "coordinate": "0",
             "percentile": "95",
+            "bound": "value",
             "mechanism": "laplace",
             "owner": "bank-a",
         }
