@@ -30,6 +30,8 @@ OF_OTHERS = {
         PrivateMetric.LABELS,
         PrivateMetric.HELD_UP,
     ),  # of nodes whose labels come later: tests/kafka/test_later_labels.py
+    # of losses with a label: tests/streams/metrics/test_private_verdict.py
+    *(PrivateMetric.AUC, PrivateMetric.GAIN, PrivateMetric.RISES),
     # of `mirrormesh score`: tests/kafka/test_score.py
     *(PrivateMetric.SCORES, PrivateMetric.SCORE_LAG, PrivateMetric.SCORE_LATENCY),
     *(PrivateMetric.SCORE_ROUND, PrivateMetric.SCORE_MODEL),

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from nodes.collaboration.messages import RecordSet, ResponseRecord
+from nodes.losses.losses import Logistic
 from streams.collaboration.metrics import LearnerMetrics, OwnerMetrics
 from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
+from streams.metrics.verdict import OwnerScore
 from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from tests.support.collaborations.star import mechanism
 from tests.support.nodes.machines import learner
@@ -54,7 +56,8 @@ EVERY = [*SharedMetric, *PrivateMetric]
 
 
 def node():
-    return metrics(learner(budget="5"), truth=True)
+    score = OwnerScore(Logistic(), lambda x: x, private=True)
+    return metrics(learner(budget="5"), truth=True, score=score)
 
 
 def scheduler():
