@@ -12,6 +12,7 @@ Nothing is private or public here: the caller decides who sees a result.
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -197,9 +198,27 @@ def precisions(scores: FloatArray, positive: BoolArray) -> tuple[float, float]:
     _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
     hits = np.bincount(place[positive], minlength=counts.size)
     precision = float((hits * np.add.accumulate(hits) / np.add.accumulate(counts)).sum())
+    return precision, positives * _chance(records, positives)
+
+
+@lru_cache(4096)
+def _chance(records: int, positives: int) -> float:
     harmonic = float(np.add.reduce(1.0 / np.arange(1, records + 1)))
-    chance = ((positives - 1) * (records - harmonic) / (records - 1) + harmonic) / records
-    return precision, positives * chance
+    return ((positives - 1) * (records - harmonic) / (records - 1) + harmonic) / records
+
+
+def ranked(scores: FloatArray, positive: BoolArray) -> tuple[float, float, float]:
+    """Return the pairs in order, and both sums of precisions, of records of both classes; with one sort."""
+    order = np.argsort(-scores)
+    sorted_scores = scores[order]
+    if np.count_nonzero(sorted_scores[1:] == sorted_scores[:-1]):
+        return concordance(scores, positive)[0], *precisions(scores, positive)
+    places = np.flatnonzero(positive[order]) + 1  # of the positives, the best first
+    positives, records = len(places), len(scores)
+    above = np.arange(1, positives + 1)
+    in_order = positives * records - int(np.add.reduce(places)) - positives * (positives - 1) // 2
+    precision = float(np.add.reduce(above / places))
+    return float(in_order), precision, positives * _chance(records, positives)
 
 
 def placements(scores: FloatArray, positive: BoolArray) -> tuple[FloatArray, FloatArray]:

@@ -16,13 +16,14 @@ alone; memory does not grow with records.
 The scores of two decisions do not compare: one may be larger everywhere. So pairs are of one round.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from nodes.intervals import LEAST_RECORDS, Blocks, Interval, RunningMoments, concordance, precisions
+from nodes.intervals import LEAST_RECORDS, Blocks, Interval, RunningMoments, ranked
 from nodes.losses.evaluation import predicted, unweighted
 from nodes.losses.losses import Absolute, Hinge, Huber, Logistic, Loss, Softmax, Squared
 from nodes.sparse import Rows
@@ -176,6 +177,8 @@ class LabelScorer:
             if isinstance(loss, Softmax)
             else predicted(loss, decision, features)
         )
+        if math.isfinite(np.add.reduce(scores, None)):
+            return scores
         return np.nan_to_num(scores, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
 
     def columns(self, predictions: FloatArray, labels: FloatArray, guess: Guess) -> FloatArray:
@@ -250,9 +253,9 @@ class Prequential:
         if self._scorer.task is Task.TWO:
             positive = labels > 0.0
             positives = int(positive.sum())
-            in_order, pairs = concordance(predictions, positive)
+            pairs = positives * (labels.size - positives)
             if pairs:
-                parts[:] = in_order, *precisions(predictions, positive)
+                parts[:] = ranked(predictions, positive)
                 weights[:] = pairs, positives, positives
         return _Slot(labels.size, positives, means, squares, parts, weights)
 
@@ -303,6 +306,8 @@ def _figures(scorer: LabelScorer, moments: RunningMoments, positives: int, block
 
 
 def _bounded(losses: FloatArray) -> FloatArray:
+    if np.add.reduce(np.abs(losses)) <= _LARGEST:
+        return losses
     return np.nan_to_num(np.minimum(losses, _LARGEST), nan=_LARGEST)
 
 
@@ -316,19 +321,22 @@ class PageHinkley:
     ALLOWANCE, THRESHOLD = 0.25, 25.0
 
     def __init__(self) -> None:
-        self._moments, self._sum, self._least = RunningMoments(1), 0.0, 0.0
+        self._number, self._mean, self._squares = 0, 0.0, 0.0
+        self._sum = self._least = 0.0
         self.alarms = 0
 
     def add(self, value: float) -> bool:
         """Take a slot's mean loss; return whether it is the first of a change, from which all begins anew."""
-        moments = self._moments
-        if moments.number >= LEAST_RECORDS and moments.squares[0] > 0.0:
-            deviation = float(np.sqrt(moments.squares[0] / (moments.number - 1)))
-            self._sum += (value - float(moments.means[0])) / deviation - self.ALLOWANCE
+        away = value - self._mean
+        if self._number >= LEAST_RECORDS and self._squares > 0.0:
+            self._sum += away / math.sqrt(self._squares / (self._number - 1)) - self.ALLOWANCE
             self._least = min(self._least, self._sum)
-        moments.add(np.array([[value]]))
+        self._number += 1
+        self._mean += away / self._number
+        self._squares += away * (value - self._mean)  # Welford 1962
         if self._sum - self._least <= self.THRESHOLD:
             return False
-        self._moments, self._sum, self._least = RunningMoments(1), 0.0, 0.0
+        self._number, self._mean, self._squares = 0, 0.0, 0.0
+        self._sum = self._least = 0.0
         self.alarms += 1
         return True

@@ -163,7 +163,7 @@ class OwnerScore:
         self._records: deque[tuple[Rows, FloatArray]] = deque()
         self._numbers = 0
         self._rounds = self._empty = self._clipped = self._learnt = self._rarer = self._positives = 0
-        self._lengths = RunningMoments(2)
+        self._lengths, self._signal, self._noises = 0, 0.0, 0.0
         self._kept_back: tuple[Rows, FloatArray] | None = None
 
     def keep_back(self, features: Rows, labels: FloatArray) -> None:
@@ -185,7 +185,9 @@ class OwnerScore:
         if self._noise is not None and self._calibrated:
             length = float(np.sqrt((gradient * gradient).sum()))
             if math.isfinite(length):
-                self._lengths.add(np.array([[length, self._noise(round)]]))
+                self._lengths += 1
+                self._signal += length
+                self._noises += self._noise(round)
         if labels.size:
             self._keep(_chosen(observations.features, observations.present), labels)
 
@@ -226,7 +228,6 @@ class OwnerScore:
 
     def _facts(self, closing: FloatArray | None) -> Facts:
         two = self.scorer.task is Task.TWO
-        signal, noise = self._lengths.means.tolist()
         return Facts(
             self._rounds,
             self._learnt,
@@ -235,7 +236,7 @@ class OwnerScore:
             min(self._positives, self._learnt - self._positives) if two else None,
             self._empty,
             self._clipped / max(1, self._learnt),
-            noise / signal if self._lengths.number and signal > 0.0 else None,
+            self._noises / self._signal if self._signal > 0.0 else None,
             self._calibrated,
         )
 

@@ -16,6 +16,7 @@ from nodes.intervals import (
     area_gain,
     concordance,
     precisions,
+    ranked,
     ratio,
     t_quantile,
 )
@@ -54,6 +55,17 @@ def test_precisions_by_brute_force(records):
         return
     expected = sum(positive[scores >= s].mean() for s in scores[positive])
     assert precision == pytest.approx(expected)
+
+
+@given(RECORDS)
+def test_one_sort_gives_pairs_and_precisions(records):
+    scores, positive = arrays(records)
+    if positive.any() and not positive.all():
+        expected = concordance(scores, positive)[0], *precisions(scores, positive)
+        assert ranked(scores, positive) == pytest.approx(expected)
+        scores = scores + np.arange(len(scores)) / 64  # without ties
+        expected = concordance(scores, positive)[0], *precisions(scores, positive)
+        assert ranked(scores, positive) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("records", "positives"), [(2, 1), (5, 1), (5, 2), (6, 3), (7, 6)])
