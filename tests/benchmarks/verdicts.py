@@ -1,7 +1,7 @@
 """What a round costs more as each record is scored before it is learnt from.
 
-Each mesh runs in one process with and without the scores, in turns, and the processor times of both are
-compared: the least of several pairs of runs. The verdict at the end, which no round waits for, is timed apart.
+Each mesh runs in one process with and without the scores, in turns. Compared are the processor
+times of both, the least of several runs. The verdict at the end, which no round waits for, is timed apart.
 """
 
 import time
