@@ -48,28 +48,34 @@ class LabelEntry(NamedTuple):
     value: bytes | None
 
 
-class _Message:
+class LabelMessage:
     """A message of such an entry, by the interface of the client."""
 
     def __init__(self, entry: LabelEntry, offset: int) -> None:
         self._entry, self._offset = entry, offset
 
     def error(self) -> None:
-        return None
+        """Return None: it can be read."""
+        return
 
     def partition(self) -> int:
+        """Return its partition."""
         return self._entry.partition
 
     def offset(self) -> int:
+        """Return its offset."""
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
+        """Return its time's kind and its time in ms."""
         return 1, round(self._entry.time * 1_000)
 
     def key(self) -> bytes | None:
+        """Return its key."""
         return None if self._entry.key is None else self._entry.key.encode()
 
     def value(self) -> bytes | None:
+        """Return its value; None takes a label back."""
         return self._entry.value
 
 
@@ -103,12 +109,12 @@ class LabelLog:
         """Read these partitions from these offsets on."""
         self._next = {of.partition: of.offset for of in parts}
 
-    def consume(self, count: int, timeout: float) -> list[_Message]:  # noqa: ARG002 # the client's
+    def consume(self, count: int, timeout: float) -> list[LabelMessage]:  # noqa: ARG002 # the client's
         """Return all that was not read yet."""
         messages = []
         for part, first in self._next.items():
             log = self._log(part)
-            messages += [_Message(log[k], k) for k in range(first, len(log))]
+            messages += [LabelMessage(log[k], k) for k in range(first, len(log))]
             self._next[part] = len(log)
         return messages
 
