@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import signal
 import time
 import uuid
 from collections import defaultdict
@@ -225,6 +227,55 @@ def test_slots_by_time_close_empty_while_the_labels_are_away_and_the_owner_hears
         assert live.counts.unlabelled == 1
     (line,) = [record.getMessage() for record in caplog.records if "labels cannot be read" in record.message]
     assert line.startswith(f"{labels.name}: ")
+
+
+def heard(caplog, text):
+    return any(text in record.getMessage() for record in caplog.records)
+
+
+def test_slots_by_count_wait_while_the_labels_broker_is_away_and_lose_no_label(
+    broker, new_broker, tmp_path, caplog
+):
+    elsewhere, at = new_broker(), time.time() - AFTER - 60
+    topic, labels = DataTopic(broker.address), LabelTopic(elsewhere.address)
+    for number in range(3):
+        send(topic, number, number, at)
+        labels.send(number, at + 1)
+    live = labelled_stream(topic, labels, tmp_path, labels_on=connection(elsewhere.address))
+    with running([live], {live.stream.node: ()}):
+        pairs, position = learnt(live, 1)
+        os.kill(elsewhere.pid, signal.SIGKILL)
+        live.open(2, position)
+        until(lambda: heard(caplog, "labels cannot be read now"))
+        assert live.slots.empty()
+        new_broker()
+        slot = live.closed()
+        observations = opened(slot.observations)
+        pairs += zip(observations.features[:, 0].tolist(), observations.labels.tolist(), strict=True)
+        pairs += learnt(live, 1, slot.position, 3)[0]
+        assert opened(live.stream.counts).unlabelled == 0
+    assert pairs == [(0.0, FRAUD), (1.0, FRAUD), (2.0, FRAUD)]
+
+
+def test_slots_by_time_have_labels_again_once_their_broker_is_back(broker, new_broker, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    elsewhere, period, start = new_broker(), 2.0, time.time() - AFTER - 100
+    topic, labels = DataTopic(broker.address), LabelTopic(elsewhere.address)
+    for number in range(3):
+        send(topic, number, number, start + number * period + 1)
+        labels.send(number, start + number * period + 2)
+    slots = lambda: TimeSlots(2, start + AFTER, period, 0.1, 99, AFTER)  # noqa: E731 # it is passed on
+    live = labelled_stream(topic, labels, tmp_path, slots, labels_on=connection(elsewhere.address))
+    with running([live], {live.stream.node: ()}):
+        pairs, position = learnt(live, 1)
+        os.kill(elsewhere.pid, signal.SIGKILL)
+        slot = live.slot(2, position)
+        assert opened(slot.observations).features.size == 0
+        new_broker()
+        until(lambda: heard(caplog, "labels can be read again"))
+        pairs += learnt(live, 1, slot.position, 3)[0]
+        assert opened(live.stream.counts).unlabelled == 1
+    assert pairs == [(0.0, FRAUD), (2.0, FRAUD)]
 
 
 def test_labels_in_avro_may_be_on_another_broker_than_the_records(broker, new_broker, tmp_path):
