@@ -141,7 +141,7 @@ class Algorithm(Protocol):
         """Return the public point at which the slot's gradients are taken, shape (..., d)."""
 
     def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:
-        """Return the next round's release, before any noise on it; `gradient` (..., m) is the mechanism's."""
+        """Return the next round's release, before noise on it. The mechanism returned `gradient` (..., m)."""
 
     def contain(self, z: FloatArray) -> FloatArray:
         """Return z projected onto the set in which releases live."""

@@ -109,9 +109,9 @@ class RuleChoice(NamedTuple):
 
 
 def chosen(public: Public) -> dict[str, RuleChoice]:
-    """Return the choices by keys of the mesh file with dots, in the order in which they follow.
+    """Return the rule's choices by their keys in the mesh file (with dots), in the order of derivation.
 
-    Each follows from the settings that are given, also from its own where another is chosen in its place.
+    Each choice follows from the settings in the file, also from the value that it replaces.
     """
     return dict(_choices(public))
 

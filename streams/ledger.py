@@ -177,7 +177,7 @@ def _own_life(
     own: Spend | None,
     idle: Collection[str],
 ) -> Spend:
-    """Return a reader's life of the file's run: the newest in the folder, or one without a line yet."""
+    """Return a reader's life in the file's run: the newest in the folder, or else one that has not begun."""
     if own is not None:
         return own
     mesh, run = file.mesh.name, file.mesh.run
@@ -374,7 +374,7 @@ def _setting(data: Data, key: str) -> object:
 
 
 def _as_written(part: Part) -> tuple[object, ...]:
-    """Return the stored form of a part. If records are lines, it is the form of earlier versions."""
+    """Return the stored form of a part. If each record is one line, earlier versions can read it, too."""
     return part if part.over_lines else part[:-1]
 
 

@@ -220,7 +220,7 @@ def _bound(found: ForecastValue) -> str:
 
 
 def rows(found: ForecastValue) -> Iterator[tuple[str, ...]]:
-    """Yield a row of HEADINGS for each owner; costs are those on new records, above the least."""
+    """Yield a row of HEADINGS for each owner. A cost is on new records, minus the least possible cost."""
     for name, owner in found.forecast.owners.items():
         terms = found.settings.owners[name]
         yield (

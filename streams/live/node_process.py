@@ -426,7 +426,7 @@ class NodeProcess:
                 return
 
     def _can_start(self, node: HostedNode) -> bool:
-        """Return whether what a node waits for has come."""
+        """Return whether everything has come that a node waits for before it starts."""
         try:
             if not node.waits:
                 return False

@@ -186,7 +186,7 @@ class JsonFields:
         return fields if isinstance(fields, dict) else None
 
     def columns(self, values: Sequence[bytes], names: Sequence[str]) -> Columns | None:
-        """Return the columns of many JSON objects, those that all have; None if one of these is odd.
+        """Return the columns that all of many JSON objects have; None if one of the objects is odd.
 
         orjson is stricter than json except in three cases, so these count as odd: deep nesting, of which it
         reads more; a key that occurs twice; and integers beyond 64 bits, which it reads as floats

@@ -1,4 +1,4 @@
-"""Labels that come later in a simulated history: their topic, which a seed draws, and its reader.
+"""Labels that come later in a simulated history: their topic, which is drawn by a seed, and its reader.
 
 The reader is the product's (`streams.live.data.labels`) without its thread: it works when a slot is due.
 """
@@ -110,7 +110,7 @@ class LabelLog:
         self._next = {of.partition: of.offset for of in parts}
 
     def consume(self, count: int, timeout: float) -> list[LabelMessage]:  # noqa: ARG002 # the client's
-        """Return all that was not read yet."""
+        """Return all messages that were not read yet."""
         messages = []
         for part, first in self._next.items():
             log = self._log(part)
@@ -135,11 +135,11 @@ class LabelsInTurn(LaterLabels):
         self.log = log
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Begin at the moment of the log; nothing is read yet."""
+        """Begin at the log's moment. Nothing is read yet."""
         self.prepare(changed, self.log.now)
 
     def read(self) -> None:
-        """Read until all is answered that was asked."""
+        """Read until every request of the reader is answered."""
         while not self.is_read:
             self.turn(cast("Consumer", self.log))
 
@@ -168,7 +168,7 @@ class ProcessLabels:
     def begin(
         cls, drawn: DrawnLabels, decoder: SchemaDecoder, link: Link, clock: Callable[[], float]
     ) -> "ProcessLabels":
-        """Return the labels of a process that begins: it knows none."""
+        """Return the labels of a process that begins, which knows none yet."""
         reader = LabelsInTurn(drawn.settings, decoder, LabelLog(drawn.entries))
         if drawn.slots is None:  # slots by time have no moment before the first one closes
             reader.log.now = EPOCH + clock()
@@ -220,7 +220,7 @@ def drawn_labels(
     slots: Callable[[float], Slots[bytes]],
     random: np.random.Generator,
 ) -> DrawnLabels:
-    """Return labels for records of these times, with a wait that fits a history; `slots` of such a wait."""
+    """Return labels for records of these times, with a drawn wait. `slots` makes the slots for a wait."""
     empty = slots(0.0)
     period = empty.end(1) - empty.begin(1) if isinstance(empty, TimeSlots) else 1.0
     after = round(float(random.choice(AFTER)) * period, 3)
@@ -256,7 +256,7 @@ def drawn_labels(
 
 
 class _Drawn(NamedTuple):
-    """A label as it is in the log, and what it says; None: nobody can read it."""
+    """A label's message in the log, and the fact in it; None if the message is unreadable."""
 
     entry: LabelEntry
     fact: LabelFact | None

@@ -180,7 +180,7 @@ class _WithoutHeaders(_DefaultRecordBatchPy):  # type: ignore[misc] # of a packa
     _pos: int
 
     def _read_msg(self) -> _DefaultRecordPy:
-        """Return the next record. Raises CorruptRecordException, IndexError, ... for one without an end."""
+        """Return the next record. Raises CorruptRecordException, IndexError, ... if it has no end."""
         buffer = self._buffer
         length, place = decode_varint(buffer, self._pos)
         end = place + length

@@ -73,10 +73,11 @@ class DataStreams:
         stopped: asyncio.Event,
         closed: Mapping[str, Callable[[SlotClosed], None]],
     ) -> None:
-        """Read until `stopped`, by node from a position on (None: the topic's end), once the broker answers.
+        """Wait until the broker answers, and read until `stopped`.
 
-        `closed`, by node, gets each slot, in the thread that completes it. If a position is below a log's
-        start, it is read from the start. Raises DataFailed when the app cannot continue.
+        `positions`: where reading begins, by node; None is the topic's end. A log that begins later is read
+        from its start. `closed`, by node, gets each slot, in the thread that completes it. Raises DataFailed
+        when the app cannot continue.
         """
         from streams.live.data.app import DataPart, data_app  # noqa: PLC0415 # loads Faust while machines work
 

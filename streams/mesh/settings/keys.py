@@ -127,7 +127,7 @@ def certificates(path: str) -> "list[x509.Certificate]":
 
 
 def lifetime(path: str) -> tuple[datetime, datetime]:
-    """Return when the first certificate in a file begins and ends to be valid. Raises OSError, ValueError."""
+    """Return the times between which a file's first certificate is valid. Raises OSError, ValueError."""
     first = certificates(path)[0]
     return first.not_valid_before_utc, first.not_valid_after_utc
 

@@ -198,9 +198,7 @@ class PlanLog:
         return 2 * len(members & self._excuses.liars) > len(members)
 
     def _check_file(self, plan: ReadPlan) -> None:
-        """Check that a plan is by the newest mesh file that any plan so far was made by, and that it fits the
-        file.
-        """
+        """Check that a plan's mesh file is not older than the last plan's, and that the plan fits it."""
         before = 0 if self.last is None else self.last.generation
         if plan.generation < before:
             raise Violation(f"plan {plan.round} is of generation {plan.generation}, after one of {before}")

@@ -438,7 +438,7 @@ def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
 
 
 def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator[list[Line]]:
-    """Yield the lines, `left` at most, as they are read together. Raises ProcessStopped."""
+    """Yield the lines, `left` at most, in the batches in which they are read. Raises ProcessStopped."""
     while left is None or left > 0:
         with waiting:
             batch = lines.batch()
