@@ -9,9 +9,10 @@ import pytest
 from nodes import values
 from nodes.learner import Closing, Engine, State
 from nodes.machine.events import Decided
-from nodes.values import Release
+from nodes.values import Consensus, Release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import LocalRun, mesh_parts
+from streams.tools.model.writing import journal_model
 from tests.nodes.test_engine import CASES, meshed
 from tests.support.meshes.classes import MOMENTS, SUMS, tree_of
 from tests.support.meshes.files import changed, loaded, planned_to_close, until
@@ -135,6 +136,19 @@ def test_a_node_that_is_started_again_while_the_run_closes_decides_as_if_it_had_
     assert {name: x.tobytes() for name, (_, x) in decisions.items()} == {
         name: x.tobytes() for name, x in uninterrupted.items()
     }
+
+
+def test_a_journals_model_counts_no_closing_round_as_one_of_learning(tmp_path):
+    file = short(tmp_path, MOMENTS, 1)
+    mesh = MemoryMesh(planned_to_close(file), lambda *_: None, state=tmp_path)
+    mesh.run()
+    record = mesh.nodes["c"].journal.records()[-1]
+    mesh.close()
+    assert record.round > 3
+    algorithm = file.resolved.algorithm
+    expected = algorithm.decide(2, Consensus(record.release))
+    assert expected.tobytes() != algorithm.decide(record.round, Consensus(record.release)).tobytes()
+    assert journal_model(file, tmp_path, "c").newest == tuple(expected.tolist())
 
 
 def tree_of_many(**mesh):
