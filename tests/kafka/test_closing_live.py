@@ -17,7 +17,7 @@ from topology.schedules import closing_rounds
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 LEAVING = {
-    "nodes": {"a": {"epsilon": 2}, "b": {}, "c": {"epsilon": 0.5}},
+    "nodes": {"a": {"epsilon": 2}, "b": {"epsilon": 0.5}, "c": {"epsilon": 0.5}},  # nobody is left alone
     "privacy": {"mechanism": "laplace", "gradient_bound": 0.5, "noise": "simulated", "epsilon": 1}
     | {"budget": 6, "after_budget": "leave"},
 }

@@ -139,8 +139,9 @@ def test_a_node_that_is_started_again_while_the_run_closes_decides_as_if_it_had_
 
 
 def test_a_journals_model_counts_no_closing_round_as_one_of_learning(tmp_path):
-    file = short(tmp_path, MOMENTS, 1)
-    mesh = MemoryMesh(planned_to_close(file), lambda *_: None, state=tmp_path)
+    form = MOMENTS | {"privacy": MOMENTS["privacy"] | {"epsilon": 20}, "slots": {"by": "count", "size": 50}}
+    file = loaded(tmp_path, tree_of(tmp_path, form, names=EIGHT, rounds="none"))
+    mesh = MemoryMesh(planned_to_close(file, rounds=1), lambda *_: None, state=tmp_path)
     mesh.run()
     record = mesh.nodes["c"].journal.records()[-1]
     mesh.close()
