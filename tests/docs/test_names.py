@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 from pydantic import BaseModel
 
+import streams.collaboration.settings
 import streams.mesh.file
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
@@ -28,6 +29,7 @@ OTHERS = {
     *("crc32", "fnlwgt"),  # of Python's zlib, and of the Adult data
     "secret_draws",  # a table of a journal
     "mirrormesh_broker_connected",  # a metric with its prefix
+    *("BrokerGone", "MeshStalled"),  # alerts, in deploy/prometheus/rules.yaml
     # a reader's own
     *("amount", "country", "customer", "island", "east", "rich", "emergency", "number_emergency", "no"),
 }
@@ -98,7 +100,8 @@ def settings(model: type[BaseModel] = BaseModel) -> Iterator[str]:
         yield from settings(kind)
 
 
-assert streams.mesh.file  # it imports all settings
+assert streams.mesh.file  # it imports all settings of meshes
+assert streams.collaboration.settings  # and of collaborations
 DEFINED = frozenset(defined())
 PARAMETERS = parameters()
 KEYS = frozenset(settings())
