@@ -56,17 +56,17 @@ def check_clusters(
         if clusters[node_brokers.mesh] == clusters[node_brokers.data] and not node_brokers.trust_broker:
             words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
             lines += file.refuse((*path, "trust_broker"), words).lines
-        records_cluster = clusters.get(file.records_broker(name))
-        has_own_broker = file.records_broker(name) != node_brokers.data
-        if (
-            has_own_broker
-            and records_cluster == clusters[node_brokers.mesh]
-            and not node_brokers.trust_broker
-        ):
-            words = (
-                "the records are on the mesh broker's cluster: needs trust_broker: true, or another broker"
-            )
-            lines += file.refuse((file.part, name, "source", "broker"), words).lines
+        private_brokers = {
+            "records": (file.records_broker(name), ("broker",)),
+            "labels": (file.labels_broker(name), ("labels", "broker")),
+        }
+        for thing, (broker, keys) in private_brokers.items():
+            on_mesh = clusters.get(broker) == clusters[node_brokers.mesh]
+            if on_mesh and broker != node_brokers.data and not node_brokers.trust_broker:
+                words = f"the {thing} are on the mesh broker's cluster: needs trust_broker: true"
+                words += ", or another broker"
+                lines += file.refuse((file.part, name, "source", *keys), words).lines
+                break  # labels are where records are, unless they name a broker
     if lines:
         raise MeshFileError(lines)
 

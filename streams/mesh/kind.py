@@ -122,6 +122,10 @@ class OwnParts(Generic[P]):
         """Return the broker with a member's records. Raises MeshFileError if there is none."""
         return self.brokers(name).data
 
+    def labels_broker(self, name: str) -> BrokerSettings:
+        """Return the broker with a member's labels that come later. Raises MeshFileError if there is none."""
+        return self.records_broker(name)
+
     def sources(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return each member's topic of records if others created it, else None."""
         return {name: self.data_topics(name).source for name in names}

@@ -1,12 +1,17 @@
 """Settings of labels that come later: what is refused, in one line each, and what the owner is told."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
+from streams.bus.preflight import check_clusters
 from streams.bus.rights import DesiredUsers, Grant, GrantGap, Rule, Scope, data_users_of, gap
 from streams.cli.check import unreadable
 from streams.ledger import promises_of
 from streams.local.run import mesh_parts
 from streams.mesh.errors import MeshFileError
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.records.lint import findings
 from streams.records.sources import decoder
 from streams.terminal.plan_text import facts
@@ -185,3 +190,18 @@ def test_the_nodes_user_may_read_a_topic_of_labels_and_see_its_settings(tmp_path
     assert gap(wanted, [*there, by_others], {}) == GrantGap()  # the topic is not the mesh's
     theirs = Grant("User:b", "topic", "chargebacks", "literal", "Read")
     assert gap(wanted, [*there, theirs], {}).excess == (theirs,)
+
+
+@pytest.mark.parametrize(("cluster", "is_refused"), [("of the mesh", True), ("another", False)])
+def test_labels_on_the_mesh_brokers_cluster_need_trust_in_it(tmp_path, cluster, is_refused):
+    elsewhere = {"servers": "127.0.0.1:2"}
+    file = mesh(tmp_path, labels={"broker": elsewhere})
+    here = file.brokers("a").data
+    apart = BrokersSettings(mesh=here, data=BrokerSettings(servers="127.0.0.1:3"))
+    file = replace(file, nodes={**file.nodes, "a": file.own("a").model_copy(update={"brokers": apart})})
+    clusters = {here: "of the mesh", apart.data: "of the party", file.labels_broker("a"): cluster}
+    with pytest.raises(MeshFileError) if is_refused else nullcontext() as refusal:
+        check_clusters(file, {"a": apart}, clusters)
+    if is_refused:
+        (line,) = refusal.value.lines
+        assert "nodes.a.source.labels.broker: the labels are on the mesh broker's cluster: needs" in line
