@@ -59,14 +59,18 @@ class Setting:
         return MeshSettings.model_validate(
             dict(mesh)
             | {
-                "nodes": {
-                    name: NodeOverrides(loss=node.loss, key=node.key) for name, node in mesh.nodes.items()
-                },
+                "nodes": {name: _loss_and_key(node) for name, node in mesh.nodes.items()},
                 "privacy": mesh.privacy.model_copy(update=privacy),
                 "algorithm": algorithm,
                 "slots": mesh.slots.model_copy(update={"size": self.size}),
             }
         )
+
+
+def _loss_and_key(node: NodeOverrides) -> NodeOverrides:
+    """Return a node's loss and key. What is not given is not set, as sums take nodes without overrides alone."""
+    settings = {"loss": node.loss, "key": node.key}
+    return NodeOverrides(**{name: value for name, value in settings.items() if value is not None})
 
 
 def tilted(gains: tuple[float, ...] | None, tilt: float) -> tuple[float, ...] | None:

@@ -8,6 +8,7 @@ import yaml
 from streams.mesh.file import load
 from streams.tools.tuning import forecasting
 from streams.tools.tuning.forecasting import estimate
+from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
 from tests.support.meshes.files import changed, written
 
 SCHEMA = {
@@ -53,6 +54,17 @@ def test_an_estimate_says_that_it_is_one_and_how_it_was_made(call, tmp_path):
     assert re.search(r"noise is [\d.]+ times as long as a slot's signal, the mean of the made-up", done.out)
     assert "estimate" not in call("plan", classifying(tmp_path)).out
     assert [path.name for path in tmp_path.iterdir()] == ["mesh.yaml"]
+
+
+@pytest.mark.parametrize("form", [MOMENTS, SUMS, CORRELATED], ids=["moments", "class sums", "correlated"])
+def test_sums_of_records_have_an_estimate_and_may_be_a_guess(call, tmp_path, form):
+    """Nodes without settings of their own stay so: sums take no others."""
+    for epsilon, is_a_guess in ((100, False), (0.01, True)):
+        tree = tree_of(tmp_path, form | {"privacy": form["privacy"] | {"epsilon": epsilon}})
+        done = call("plan", written(tmp_path, tree), "--estimate")
+        assert (done.code, done.err) == (0, "")
+        assert "AUC" in done.out
+        assert ("no better than guessing in a run at least" in done.out) is is_a_guess
 
 
 def test_an_estimate_tells_a_useful_epsilon_from_a_useless_one(tmp_path):
