@@ -68,9 +68,11 @@ class Setting:
 
 
 def _loss_and_key(node: NodeOverrides) -> NodeOverrides:
-    """Return a node's loss and key. What is not given is not set, as sums take nodes without overrides alone."""
+    """Return a node's loss and key, set only where they are given, as sums take no other nodes."""
     settings = {"loss": node.loss, "key": node.key}
-    return NodeOverrides(**{name: value for name, value in settings.items() if value is not None})
+    return NodeOverrides.model_validate(
+        {name: value for name, value in settings.items() if value is not None}
+    )
 
 
 def tilted(gains: tuple[float, ...] | None, tilt: float) -> tuple[float, ...] | None:
