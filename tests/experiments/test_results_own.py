@@ -101,7 +101,32 @@ def adult_cells(forms: Iterable[str], *columns: str) -> list[tuple[dict[str, str
     ]
 
 
+RELUCTANT = {
+    ("alike", "regret/T"): ("0.30 (0.20 to 0.58)", "9.2 (6.9 to 10.4)", "0.40 (0.20 to 0.56)"),
+    ("elsewhere", "regret/T"): ("0.69 (0.33 to 1.72)", "8.1 (7.5 to 12.3)", "2.3 (1.9 to 3.5)"),
+    ("elsewhere", "off"): ("0.16 (0.06 to 0.23)", "1.3 (0.5 to 1.6)", "0.38 (0.29 to 0.44)"),
+}
+CLIPS = ("all at epsilon 1", "one at 0.02, the mesh's clip", "one at 0.02, its own clip")
+
+
+def influence(said: str, columns: Iterable[str], scenario: str, measure: str, *cases: str) -> Claim:
+    """Cells of the table of one reluctant party: of each case these columns."""
+    where = [{"scenario": scenario, "measure": measure, "case": case} for case in cases]
+    return Claim(said, "influence", [(one, column) for one in where for column in columns])
+
+
 CLAIMS = [
+    *(influence(" | ".join(said), TEN, *scenario, *CLIPS) for scenario, said in RELUCTANT.items()),
+    influence(
+        "7546 (6105 to 12952) | 0.020 (0.012 to 0.041)",
+        *(TEN, "star", "psi", "weights: records", "weights: noise"),
+    ),
+    influence(
+        "7546 by records and 0.020 by noise", TEN[:1], "star", "psi", "weights: records", "weights: noise"
+    ),
+    influence(
+        "regret is 8.1, 2.3 and 0.69", TEN[:1], "elsewhere", "regret/T", *(CLIPS[k] for k in (1, 2, 0))
+    ),
     curves("psi 348, 0.69, 0.0067", "collaboration-loans-queries", *SPENT, column="median"),
     curves("psi 3.73, 0.0378, 0.00037", "collaboration-cards-queries", *SPENT, column="median"),
     errors("0.05 (0.26) | 0.06 (0.42)", "loans", "1"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments import influence
 from experiments.harness import data, star, star_figures
 from experiments.harness.data import Unavailable
 from experiments.harness.star_data import COMPONENTS, STARS
@@ -102,6 +103,17 @@ def test_three_owners_answers_are_together_what_the_runs_take():
         found += share * total * own.answers.grid.step / size
         first += size
     np.testing.assert_allclose(found, made.clipped_gradient(theta, 3.0, 1), rtol=1e-6, atol=1e-8)
+
+
+def test_two_reluctant_owners_spoil_the_star_and_a_node_the_mesh_unless_they_count_by_their_noise():
+    by_records, by_noise = (
+        influence.star_psi(0, form=form, quick=True)["value"] for form in ("records", "noise")
+    )
+    assert by_noise < by_records / 1e4
+    clips = {"epsilon": 0.02, "gradient_bound": 0.5}, {"epsilon": 0.02}
+    loud, quiet = (influence.mesh_regret(0, own=own, elsewhere=True, rounds=100) for own in clips)
+    assert quiet["value"] < loud["value"] / 2
+    assert quiet["off"] < loud["off"]
 
 
 def test_more_epsilon_is_nearer_to_the_least_cost():

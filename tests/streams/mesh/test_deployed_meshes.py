@@ -50,6 +50,22 @@ def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, 
         assert all(source.decoder.decode(record.value) is not None for record in records)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_in_an_example_no_noise_shortens_a_clip_and_none_is_most_of_all(name, tmp_path, monkeypatch):
+    """So no example runs otherwise than before clips went by noise."""
+    mesh = load(example(name, tmp_path, monkeypatch)).resolved
+    for node in mesh.settings.nodes:
+        assert mesh.node(node).privacy == mesh.settings.privacy_of(node) == mesh.settings.privacy
+    assert mesh.cautions == []
+
+
+@pytest.mark.parametrize("name", COLLABORATIONS)
+def test_in_an_example_owners_weigh_by_their_records_and_no_noise_is_nearly_all(name):
+    whole = load_any(MESHES / f"{name}.yaml").resolved
+    assert whole.influence == {owner: float(n) for owner, n in whole.records.items()}
+    assert whole.dominated == []
+
+
 @pytest.mark.parametrize("name", COLLABORATIONS)
 def test_an_example_of_a_collaboration_loads_and_every_owner_answers_with_real_noise(name):
     file = load_any(MESHES / f"{name}.yaml")

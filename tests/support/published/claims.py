@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[3]
-PAGES = ("README.md", "docs/results.md", "docs/measurements/2026-11-23.md", "docs/howto/write-a-mesh-file.md")
+HOWTOS = tuple(
+    f"docs/howto/{name}.md" for name in ("write-a-mesh-file", "choose-a-mechanism", "collaboration")
+)
+PAGES = ("README.md", "docs/results.md", "docs/measurements/2026-11-23.md", *HOWTOS)
 TEXT = "\n".join((ROOT / name).read_text() for name in PAGES)
 SAID = " ".join(TEXT.split())
 RESULTS = ROOT / "experiments" / "results"
