@@ -24,7 +24,7 @@ from streams.mesh.file import load_any
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.files import read_yaml as yaml_tree
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import HeldOutSettings, NodeSettings
+from streams.mesh.settings.node import HeldOutSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import SchemaSettings
 from tests.support.published.pages import ROOT
 
@@ -245,7 +245,7 @@ def _kind(key: str) -> Any:
     }
     if key in parts:
         return parts[key]
-    for kind in (SchemaSettings, MeshSettings, NodeSettings):
+    for kind in (SchemaSettings, MeshSettings, NodeSettings, TopicSettings):
         if key in kind.model_fields:
             return kind.__pydantic_fields__[key].rebuild_annotation()
     raise AssertionError(f"{key} is no key of a mesh file")
