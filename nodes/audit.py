@@ -346,7 +346,7 @@ class _Recorder:
 
 
 def band_lattice_holds(mechanism: Audited, band: Band, pairs: int, seed: int) -> bool:
-    """Return whether each pair of releases of one pair of slots is also one of any other pair of slots."""
+    """Return whether any two pairs of slots can lead to the same pairs of releases."""
     random = np.random.Generator(np.random.Philox(seed))
     return all(_bands_alike(mechanism, band, random, 2 * pair + 1) for pair in range(pairs))
 

@@ -197,7 +197,7 @@ def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:
 
 
 def _asked(asked: socket.socket, broker: BrokerSettings) -> tuple[str | None, bytes]:
-    """Return a clause on what is wrong (None unless a Kafka broker answers), and the first answer."""
+    """Return a clause that names the problem (None if no Kafka broker answers), and the first answer."""
     answer = _answer(asked, _VERSIONS, 0, b"")
     version = _version(answer)
     if version is None:

@@ -204,7 +204,7 @@ class DataStream:
         return messages + keys if self._keys else messages
 
     async def expire(self) -> None:
-        """Close slots empty whose time-out is over; it stands still while a registry holds up records."""
+        """Close slots empty after their time-out, which stands still while a registry holds up records."""
         while not self.over:
             if self._registry is not None:
                 await self._registry.flowing()
