@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.private import Private
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
+from streams.simulation.oracle.steps import NodeAccount
 from tests.support.meshes.files import changed
 
 BOUND = 0.5
@@ -155,6 +157,16 @@ def test_what_a_node_releases_has_no_gradient_beyond_its_clip():
         for length in (100.0, 0.0)
     )
     assert np.abs(far - none).sum() == pytest.approx(BOUND / 100, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "own", [{"epsilon": 0.3}, {"epsilon": 3}, {"epsilon": 0.3, "gradient_bound": 0.4}, {}]
+)
+def test_the_oracle_of_simulated_histories_reckons_the_same_noise(own):
+    """It shares no code with the product, and holds each draw of a simulated node against its own figure."""
+    tree = changed(nodes={"a": {}, "b": own, "c": {}})
+    account = NodeAccount.of(SimpleNamespace(tree=tree), "b")
+    assert account.scale == mesh(tree["mesh"]["nodes"]).node("b").mechanism.scale
 
 
 WARNED = [
