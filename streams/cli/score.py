@@ -28,7 +28,7 @@ from streams.mesh.kind import WrongKind
 from streams.mesh.model_file import VectorName
 from streams.mesh.settings.parties import score_user
 from streams.metrics.endpoint import NotServed
-from streams.runtime.process import Stop
+from streams.runtime.process import ProcessStopped, Stop
 from streams.terminal.report import say
 from streams.terminal.text import counted
 from streams.tools.score.figures import ScoreCounts
@@ -159,6 +159,8 @@ def score(
         except (BusError, NotServed) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
+        except ProcessStopped:
+            counts = ScoreCounts()
     say(console, _summary(route, counts))
     raise typer.Exit(stop.exit_code)
 

@@ -79,23 +79,27 @@ def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -
 def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: SchemaSettings) -> list[Problem]:
     """Return the mistake of a schema whose features, or their number, differ from those of the mesh."""
     shared = mesh.features
-    if shared is None:
-        return width_problems(file, path, mesh, schema.width)
+    problem = None if shared is None else features_apart(file, path, schema, shared, "mesh.features")
+    return width_problems(file, path, mesh, schema.width) if problem is None else [problem]
+
+
+def features_apart(
+    file: str, path: tuple[str, ...], schema: SchemaSettings, shared: SchemaSettings, whose: str
+) -> Problem | None:
+    """Return the first mistake of a schema that makes other features than `shared`, which `whose` names."""
     places = zip_longest(schema.recipe, shared.recipe)
     odd = next((place for place in places if place[0] != place[1]), None)
     if odd is not None:
         actual, needed = _spelt(schema, odd[0]), _spelt(shared, odd[1])
         place = _first_difference(*odd) if actual == needed else ""
-        text = (
-            f"{actual} where mesh.features have {needed}{place}: must make the same features, in their order"
-        )
-        return [Problem(file, (*path, "features"), text)]
+        text = f"{actual} where {whose} have {needed}{place}: must make the same features, in their order"
+        return Problem(file, (*path, "features"), text)
     for key in ("intercept", "norm"):
         value, needed_value = getattr(schema, key), getattr(shared, key)
         if value != needed_value:
             needed = "not be given" if needed_value is None else f"be {json.dumps(needed_value)}"
-            return [Problem(file, (*path, key), f"must {needed}, as in mesh.features", value)]
-    return width_problems(file, path, mesh, schema.width)
+            return Problem(file, (*path, key), f"must {needed}, as in {whose}", value)
+    return None
 
 
 _Recipe = tuple[str, str, object, int]

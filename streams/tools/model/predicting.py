@@ -16,7 +16,7 @@ from nodes.losses.evaluation import predicted, unweighted
 from nodes.losses.losses import Logistic, Loss
 from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
-from streams.mesh.compatibility import label_problems
+from streams.mesh.compatibility import features_apart, label_problems
 from streams.mesh.errors import (
     ABSENT,
     MeshFileError,
@@ -34,6 +34,7 @@ from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
+from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import Parts, SchemaDecoder, joined
 from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.record import CHUNK
@@ -132,6 +133,14 @@ class ModelFile:
         """Return the error for the value at `path` of the model; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
+    @property
+    def schema(self) -> SchemaSettings | None:
+        """The schema by which the model was learnt; None if the file does not say. Raises MeshFileError."""
+        if "schema" not in (self.model.source or {}):
+            return None
+        source = self._read_as({"topic": "any"} if (self.model.source or {}).get("kind") == "topic" else {})
+        return source.record
+
     def loss(self, trusted: MeshFile | None) -> Loss:
         """Return the model's loss. Raises MeshFileError.
 
@@ -179,14 +188,32 @@ class ModelFile:
 def check_fits(
     file: ModelFile, settings: FileSettings | TopicSettings, refuser: Refuser, path: tuple[str, ...]
 ) -> None:
-    """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
+    """Raise MeshFileError unless the settings' records fit the model's features and loss.
+
+    Where the model says by which columns it was learnt, the settings' columns must become features alike, in
+    the same order. They may have other names.
+    """
     loss, dimension, width = file.model.loss, file.model.loss_dimension, settings.record.width
     if loss.own is None and loss.decisions_per_feature * width != dimension:
         classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
         text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"
         raise refuser.refuse((*path, "schema"), text)
+    learnt = file.schema
+    if learnt is not None:
+        renamed = _under_names_of(settings.record, learnt)
+        odd = features_apart("", (*path, "schema"), settings.record, renamed, "the model's records")
+        if odd is not None:
+            raise refuser.refuse(odd.path, odd.allowed)
     for problem in label_problems("", (*path, "schema", "label"), loss, settings.record.label):
         raise refuser.refuse(problem.path, problem.allowed)
+
+
+def _under_names_of(schema: SchemaSettings, learnt: SchemaSettings) -> SchemaSettings:
+    """Return a model's schema with other columns' names; as it is where these are the same or not as many."""
+    if schema.features.keys() == learnt.features.keys() or len(schema.features) != len(learnt.features):
+        return learnt
+    columns = zip(schema.features, learnt.features.values(), strict=True)
+    return learnt.model_copy(update={"features": dict(columns)})
 
 
 # Counts the records that predictions and their score leave out, with the reasons, for the records' owner.

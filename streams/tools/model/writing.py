@@ -49,6 +49,7 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "where": True,
     "where_headers": True,
     "lag": True,
+    "labels": True,
 }
 """Source fields left out of published models, because they are local to their owner."""
 

@@ -42,7 +42,7 @@ from streams.mesh.settings.node import TopicSettings
 from streams.records.avro import SchemaLookup, Schemas
 from streams.records.faults import Fault
 from streams.records.record import WholeMessage, message_headers
-from streams.runtime.process import ServiceManager, Stop
+from streams.runtime.process import ServiceManager, Stop, retry_until_reachable
 from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from streams.tools.score.scorer import Models, Scorer
 
@@ -223,9 +223,8 @@ class ScoreProcessor:
         return self._producers[0]
 
     def _start(self) -> None:
-        """Join the group when there is a model."""
-        topics = self._consumer.list_topics(timeout=PATIENCE).topics
-        counts = [len(topics[name].partitions) for name in (self._route.input, self._route.output)]
+        """Join the group once there is a model. Raises ProcessStopped if asked to stop before."""
+        counts = retry_until_reachable(self._stop, self._partitions)
         # scores keep their partition if the output has as many as the input; otherwise they go by key
         self._same_partitions = counts[0] == counts[1]
         if self._route.transactions:
@@ -236,6 +235,15 @@ class ScoreProcessor:
             self._turn()
             self._stop.asked.wait(WAIT)
         self._consumer.subscribe([self._route.input], on_revoke=self._give_back, on_lost=self._give_back)
+
+    def _partitions(self) -> list[int]:
+        """Return how many partitions input and output have. Raises BusError."""
+        self._beat()
+        try:
+            topics = self._consumer.list_topics(timeout=PATIENCE).topics
+        except KafkaException as error:
+            raise bus_error(error.args[0], self._route.input) from None
+        return [len(topics[name].partitions) for name in (self._route.input, self._route.output)]
 
     def _give_back(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._given_back.update((place.topic, place.partition) for place in partitions)
@@ -461,7 +469,9 @@ def _positions(batch: Iterable[Any]) -> list[TopicPartition]:
 def _copied(message: Any) -> Copied | None:
     """Return the parts of a message that are written again; None if they are too long."""
     key, headers = message.key(), message_headers(message)
-    length = len(key or b"") + sum(len(name) + len(content or b"") for name, content in headers)
+    length = len(key or b"")
+    for name, content in headers:
+        length += len(name) + len(content or b"")
     return Copied(key, headers) if length <= _LETTER else None
 
 

@@ -14,28 +14,29 @@ from confluent_kafka import Consumer, TopicPartition
 from nodes.losses.evaluation import predicted
 from nodes.losses.losses import Loss
 from nodes.values import FloatArray
-from streams.bus.bus import Denied, UnknownTopic
+from streams.bus.bus import BusError, Denied, UnknownTopic, Unreachable
 from streams.bus.connection import LOGGER, consumer_settings
-from streams.bus.errors import Cure, bus_error, cure
+from streams.bus.errors import Cure, bus_error, cure, given_by
 from streams.bus.logs import Logs, reached
 from streams.bus.preflight import preflight
 from streams.bus.registry import SchemaRegistry
 from streams.bus.rights import Access, access_of_all
 from streams.codec.topics import LONGEST_TOPIC, SCORE, ScoreTopics
 from streams.live.serving import warn_of_open
-from streams.mesh.errors import UsageError
+from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
-from streams.mesh.settings.node import FileSettings, TopicSettings
+from streams.mesh.settings.node import FileSettings, ScoreSettings, TopicSettings
+from streams.mesh.settings.parties import score_user
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.registry import PrivateRegistry
 from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, header_columns
 from streams.records.sources import message_decoder
-from streams.runtime.process import Stop
+from streams.runtime.process import Stop, retry_until_reachable
 from streams.tools.model.predicting import ModelFile, check_fits, check_threshold
 from streams.tools.model.writing import promised_of_all, weakest
 from streams.tools.score.figures import ScoreCounts, ScoreFigures
@@ -52,7 +53,7 @@ class Scoring:
     """The settings of scoring. `model`: a model file; None: the decisions of the node. `node`: a mesh and its
     node.
 
-    `vector`: None is the average of a model, and the newest decision of a node. `run`: the run whose
+    `vector`: None is the newest decision, of a model or of a node. `run`: the run whose
     decisions count. `columns`: messages are CSV lines of these columns. `registry`: messages are Avro by its
     schemas.
     """
@@ -75,18 +76,20 @@ def score(
 ) -> ScoreCounts:
     """Score `route.input` until the process is asked to stop. `tell` is called with a line when it can begin.
 
-    `endpoint`: serves metrics. Raises UsageError, MeshFileError, BusError, NotServed.
+    While the broker is away the process waits for it. `endpoint`: serves metrics. Raises UsageError,
+    MeshFileError, BusError, NotServed, and ProcessStopped where it is asked to stop before it has begun.
     """
     _check_names(route)
     reading = reading_of(scoring, route.input)  # mistakes that need no broker are reported without one
+    check_outputs(scoring, route)
     with ExitStack() as stack:
         served = None if endpoint is None else stack.enter_context(Endpoint(*endpoint))
         warn_of_open("metrics of scores", endpoint, LOGGER)
-        check_topics(scoring, route)
+        retry_until_reachable(stop, lambda: check_topics(scoring, route))
         fetcher = _fetcher(reading)
         if fetcher is not None:
             stack.enter_context(closing(fetcher)).check()
-        scorer, models = scorer_of(scoring, route, reading)
+        scorer, models = retry_until_reachable(stop, lambda: scorer_of(scoring, route, reading))
         stack.enter_context(closing(models))
         processor = stack.enter_context(closing(ScoreProcessor(route, scorer, models, stop, fetcher)))
         if served is not None:
@@ -132,6 +135,37 @@ def group_of(scoring: Scoring, topic: str) -> str:
     return f"{SCORE}.{_model_file(scoring).model.mesh}.{topic}"
 
 
+def route_of(file: MeshFile, node: str, settings: ScoreSettings) -> Route:
+    """Return where a node's messages come from and its scores go, as its own part says."""
+    return Route(
+        file.brokers(node).data,
+        settings.input,
+        settings.output,
+        ScoreTopics(file.mesh.name, node, settings.input, settings.output).group,
+        latest=settings.latest,
+        transactions=settings.transactions,
+        rights_from=given_by(score_user(node)),
+    )
+
+
+def why_not(file: MeshFile, node: str, settings: ScoreSettings) -> str | None:
+    """Return why scoring by a node's own part would end at its start, in a line; None: it would not.
+
+    A broker that is away is waited for.
+    """
+    scoring = Scoring(None, (file, node), settings.vector, threshold=settings.threshold)
+    route = route_of(file, node, settings)
+    try:
+        reading_of(scoring, route.input)
+        check_outputs(scoring, route)
+        check_topics(scoring, route)
+    except Unreachable:
+        return None
+    except (UsageError, MeshFileError, BusError) as error:
+        return "; ".join(str(error).splitlines())
+    return None
+
+
 def _check_names(route: Route) -> None:
     for option, topic in (("--input", route.input), ("--output", route.output)):
         if _TOPIC.fullmatch(topic) is None or topic in {".", ".."}:
@@ -139,11 +173,8 @@ def _check_names(route: Route) -> None:
             raise UsageError(f"{option} {topic}: {text}")
 
 
-def check_topics(scoring: Scoring, route: Route) -> None:
-    """Raise UsageError unless the topics differ and exist.
-
-    Raises PreflightFailed if rights are missing, BusError if the broker does not answer.
-    """
+def check_outputs(scoring: Scoring, route: Route) -> None:
+    """Raise UsageError if scores would be written to what is scored, or to a topic of the node."""
     if route.input in {route.output, route.dead_letters}:
         text = f"--output {route.output}: scores, or their dead letters, would be written into --input"
         raise UsageError(f"{text}: must be another topic")
@@ -157,8 +188,15 @@ def check_topics(scoring: Scoring, route: Route) -> None:
             topics.dead_letters,
             topics.spends,
         }
+        labels = file.later_labels(node)
+        if labels is not None and labels.topic is not None:
+            topics_of_node.add(labels.topic)
         if topics_of_node & {route.output, route.dead_letters}:
             raise UsageError(f"--output {route.output}: is a topic of node {node}: must be another one")
+
+
+def check_topics(scoring: Scoring, route: Route) -> None:
+    """Raise UsageError unless the topics exist, PreflightFailed if rights are missing; or Unreachable."""
     _check_exist(route)
     _check_rights(scoring, route)
 
@@ -277,7 +315,18 @@ def _model_file(scoring: Scoring) -> ModelFile:
 def _messages(
     scoring: Scoring, model: ModelFile | None, topic: str
 ) -> tuple[TopicSettings, Refuser, tuple[str, ...]]:
-    """Return how messages are read, and the file and the key path of that setting. Raises MeshFileError."""
+    """Return how messages are read, and the file and the key path of that setting. Raises MeshFileError.
+
+    Labels that come later are not asked for: a message may even lack the column by which they are joined.
+    """
+    settings, refuser, path = _labelled_messages(scoring, model, topic)
+    unlabelled = {"labels": None, "record": settings.record.with_own_labels()}
+    return settings.model_copy(update=unlabelled), refuser, path
+
+
+def _labelled_messages(
+    scoring: Scoring, model: ModelFile | None, topic: str
+) -> tuple[TopicSettings, Refuser, tuple[str, ...]]:
     if scoring.node is not None:
         mesh, node = scoring.node
         path: tuple[str, ...] = ("nodes", node, "source")
@@ -364,8 +413,9 @@ class FollowedDecisions:
         self._observed = file.resolved.node(node).learner.algorithm.observed
         self._run, self._key = run, {"newest": "x", "average": "average"}[vector]
         self._newest: ModelVersion | None = None
+        end = self._read_stored(broker)
         self._consumer = Consumer(consumer_settings(broker), logger=LOGGER)
-        self._read_stored(broker)
+        self._consumer.assign([TopicPartition(self._topic, 0, end)])
 
     def newest(self) -> ModelVersion | None:
         """Return the newest version, after reading the decisions that have come since the last call."""
@@ -382,14 +432,14 @@ class FollowedDecisions:
         """Stop following."""
         self._consumer.close()
 
-    def _read_stored(self, broker: BrokerSettings) -> None:
-        """Read all decisions that the topic has, and continue behind them. Raises BusError."""
+    def _read_stored(self, broker: BrokerSettings) -> int:
+        """Read all decisions that the topic has; return the offset behind them. Raises BusError."""
         with closing(Logs(broker)) as logs:
             first, end = logs.span(self._topic)
             for decision in logs.stored({self._topic: first})[self._topic]:
                 self._take(decision.value)
                 end = max(end, decision.offset + 1)
-        self._consumer.assign([TopicPartition(self._topic, 0, end)])
+        return end
 
     def _take(self, value: bytes | None) -> None:
         decision = _object(value)

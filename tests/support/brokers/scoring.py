@@ -35,8 +35,8 @@ def model(folder, **changes):
         "dimension": len(WEIGHTS),
         "source": {"kind": "json-lines", "schema": SCHEMA},
         "guarantee": {"adjacency": "event", "epsilon": 1.5, "delta": 0.0, "nodes": {"a": "a sentence"}},
-        "newest": [0.0] * len(WEIGHTS),
-        "average": list(WEIGHTS),
+        "newest": list(WEIGHTS),
+        "average": [0.0] * len(WEIGHTS),
     } | changes
     path = folder / "model.json"
     path.write_text(json.dumps(tree))

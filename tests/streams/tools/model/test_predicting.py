@@ -114,7 +114,7 @@ def test_blocks_of_records_are_predicted_as_each_alone(folder, drawn):
     numbers = dict.fromkeys(("round", "nodes", "rounds"), 1)
     loss = LossSettings.model_validate("logistic")
     model = Model.model_construct(
-        **about, **numbers, loss=loss, dimension=DIMENSION, newest=vector, average=vector
+        **about, **numbers, loss=loss, dimension=DIMENSION, newest=vector, average=vector, source=None
     )
     file = ModelFile(folder / "m.json", model)
     wanted = one_by_one(path, file, file.loss(None), np.array(vector), settings)

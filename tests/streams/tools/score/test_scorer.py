@@ -30,6 +30,13 @@ from tests.support.brokers.topics import connection
 from tests.support.meshes.files import changed, written
 from tests.support.processes.in_process import Commands
 
+LABELS = {
+    "topic": "chargebacks",
+    "join": "payment_id",
+    "after": "45d",
+    "value": {"constant": "1"},
+    "otherwise": "0",
+}
 GUARANTEE = ModelGuarantee(adjacency="event", epsilon=1.5, delta=1e-6, nodes={})
 
 
@@ -144,6 +151,8 @@ def test_a_model_of_a_topics_records_says_how_messages_are_read_and_not_where(tm
         "value": "payload.after",
         "where": {"payload.op": ["c"]},
         "partitions": [0, 1],
+        "labels": LABELS
+        | {"format": "avro", "registry": {"url": "http://r", "password": "p", "username": "u"}},
     }
     mesh = load(
         written(
@@ -306,3 +315,42 @@ def test_what_is_wrong_without_a_broker_is_said_without_one(tmp_path, capsys, op
     outcome = Commands(capsys)("score", "--model", path, *words)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome
     assert line in outcome.err
+
+
+def of_node(folder, **source):
+    """A node of a mesh whose source is a topic."""
+    tree = changed(nodes=["a", "b", "c"], loss="logistic", dimension=3)
+    tree["nodes"] = {"a": {"source": {"kind": "topic", "topic": "payments", "schema": SCHEMA} | source}}
+    return load(written(folder, tree), {}), "a"
+
+
+def test_a_message_has_no_label_where_labels_come_later(tmp_path):
+    scoring = Scoring(model=model(tmp_path), node=of_node(tmp_path, labels=LABELS))
+    reading = reading_of(scoring, "payments.new")
+    made, models = scorer_of(scoring, route(), reading)
+    for more in ({}, {"payment_id": "p-1"}):
+        value = json.dumps({"x": record(3)["x"], "y": record(3)["y"]} | more).encode()
+        (score,) = made.scores([value], models.newest())
+        assert json.loads(score)["prediction"] == pytest.approx(expected(3)["prediction"])
+        assert np.isnan(reading.decoder.parts_of([value]).labels).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "line"),
+    [
+        ({"x": "number", "z": "number"}, None),
+        ({"y": "number", "x": "number"}, r"features: x: number where the model's records have y: number"),
+        (
+            {"x": {"bounds": [0, 5]}, "y": "number"},
+            r"x: number where the model's records have x: {bounds: \[0, 5\]}: must make the same features",
+        ),
+    ],
+)
+def test_a_model_of_other_features_than_the_nodes_is_refused_though_it_has_as_many(tmp_path, features, line):
+    source = {"kind": "json-lines", "schema": SCHEMA | {"features": features}}
+    scoring = Scoring(model=model(tmp_path, source=source), node=of_node(tmp_path))
+    if line is None:  # columns may have other names
+        reading_of(scoring, "payments.new")
+        return
+    with pytest.raises(MeshFileError, match=line):
+        reading_of(scoring, "payments.new")
