@@ -103,9 +103,10 @@ def up(
 ) -> None:
     """Run a whole mesh on this machine, on Kafka.
 
-    Starts a broker if none answers, creates topics, and runs scheduler, nodes and feeders. Each is a process
-    of its own, restarted when it fails, and so is a broker that the command has started. Nodes whose own part
-    is not here are run by their owners; a source without a path, or standard input, is fed by its owner. The
+    Starts a broker if none answers, creates topics, and runs scheduler, nodes and feeders, and `mirrormesh
+    score` for each node whose own part has `score`. Each is a process of its own, restarted when it fails,
+    and so is a broker that the command has started. Nodes whose own part is not here are run by their owners;
+    a source without a path, or standard input, is fed by its owner; a topic of others by its producers. The
     command ends with the run or with Ctrl-C, and ends every process that it has started. If the command is
     killed, only its broker keeps running. The next start uses that broker, or you stop it with: mirrormesh
     broker stop --folder DIR/broker

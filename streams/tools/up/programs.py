@@ -199,6 +199,12 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
         )
 
 
+def scorers(file: MeshFile, names: Sequence[str]) -> Iterator[tuple[str, Program]]:
+    """Yield a process that scores for each of these nodes, by the node's own part."""
+    for name in names:
+        yield name, Program(f"score {name}", ("score", str(file.path), name, *_allowing(file)))
+
+
 def _allowing(file: MeshFile) -> list[str]:
     """Return the options by which a process may run the same user's code as this one."""
     return [f"--code={name}" for name in sorted(file.code.allowed)]

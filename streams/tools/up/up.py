@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextlib import closing as closed
 from dataclasses import replace
@@ -32,6 +32,7 @@ from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.report import say, say_promises
 from streams.terminal.text import counted, listed, spent
 from streams.tools.broker.broker import take
+from streams.tools.score.score import why_not
 from streams.tools.up import programs, services
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import MetricsPorts, Options, Program, check_replay, has_begun, replayed
@@ -84,10 +85,17 @@ class UpMesh:
     """A scheduler, the nodes whose own part is here, and a feeder for each node that can be fed from here.
 
     Nothing runs before the first `look`. `say` prints unusual events. `asks` reads the nodes' heartbeats.
+    `scoring`: the nodes for which a process scores a topic.
     """
 
     def __init__(
-        self, file: MeshFile, options: Options, served: MetricsPorts | None, say: Say, asks: Asks
+        self,
+        file: MeshFile,
+        options: Options,
+        served: MetricsPorts | None,
+        say: Say,
+        asks: Asks,
+        scoring: Sequence[str] = (),
     ) -> None:
         folder = StateFolder(options.state)
         folder.logs.mkdir(exist_ok=True)
@@ -102,6 +110,7 @@ class UpMesh:
         self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in node_programs}
         self._hosts = tuple(hosts.values())
         self._feeders = {name: child(program) for name, program in fed}
+        self._scorers = {name: child(program) for name, program in programs.scorers(file, scoring)}
         self._progress = {name: progress(self._state, name) or Progress(0, 0.0, 0) for name in self._nodes}
         self.course, self._middle = Course(), Course()
         self._asks, self._silence = asks, Silence()
@@ -179,6 +188,11 @@ class UpMesh:
         return {name: line for name, line in lines.items() if line}
 
     @property
+    def scored(self) -> list[str]:
+        """What each process that scored has said at its end."""
+        return [child.log.last for child in self._scorers.values() if child.code == 0]
+
+    @property
     def mostly_malformed(self) -> bool:
         """Whether more than half of the records that a feeder sent were malformed."""
         return any(child.code == MALFORMED for child in self._feeders.values())
@@ -190,7 +204,7 @@ class UpMesh:
 
     def look(self) -> RunStatus:
         """Start the processes that are due, and return the state of the mesh."""
-        for child in (self._scheduler, *self._hosts, *self._feeders.values()):
+        for child in (self._scheduler, *self._hosts, *self._feeders.values(), *self._scorers.values()):
             child.look()
             child.log.read()
         self._stand()
@@ -210,10 +224,10 @@ class UpMesh:
         )
 
     def end(self) -> None:
-        """End all processes: the feeders first, then the nodes, then the scheduler."""
-        for children in (self._feeders.values(), self._hosts, (self._scheduler,)):
+        """End all processes: the feeders first, then the nodes, then the scorers, then the scheduler."""
+        for children in (self._feeders.values(), self._hosts, self._scorers.values(), (self._scheduler,)):
             end_all(tuple(children))
-        for child in self._feeders.values():
+        for child in (*self._feeders.values(), *self._scorers.values()):
             child.log.read()
         self._stand()
 
@@ -314,11 +328,12 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         poller = StatusPoller(file, closing.enter_context(closed(TopicPoller(file, planning=True))))
         poller.start()
         closing.callback(poller.end)
-        mesh = UpMesh(file, options, served, loud, poller)
+        scorers = _scorers(file)
+        mesh = UpMesh(file, options, served, loud, poller, scorers.able)
         closing.callback(mesh.end)
         if observers is not None:
             observers.introduce(fact)
-        _introduce(file, options, served, fact)
+        _introduce(file, options, served, fact, scorers)
         _watch(mesh, brokers, observers, file, console, stop, plain=plain)
         over = f"the run is over: round {mesh.course.round:,} was its last"
         if not mesh.over and mesh.starved:
@@ -330,6 +345,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         fact("ending", over if ended else "as asked")
         _say_left_over(mesh, fact)
         mesh.end()  # the nodes write their last dead letters when they end
+        _say_scores(mesh, fact)
         # a broker of this `up` ends with it
         spends, unread = written(file, file.nodes), unread_records(file, file.nodes)
         odd = [*afterwards(file), *topic_lines(file, counted=False).odd]
@@ -389,7 +405,29 @@ def _provision(file: MeshFile, fact: Fact) -> None:
     fact("topics", f"made {created}, found right {existing}")
 
 
-def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fact: Fact) -> None:
+class Scorers(NamedTuple):
+    """The nodes here for which a process scores; and those for which none can, each with the reason."""
+
+    able: list[str]
+    unable: dict[str, str]
+
+
+def _scorers(file: MeshFile) -> Scorers:
+    """Look at the topics of nodes whose own part says which one is scored."""
+    parts = file.nodes.items()
+    reasons = {name: why_not(file, name, part.score) for name, part in parts if part.score is not None}
+    unable = {name: reason for name, reason in reasons.items() if reason is not None}
+    return Scorers([name for name in reasons if name not in unable], unable)
+
+
+def _say_scores(mesh: UpMesh, fact: Fact) -> None:
+    for line in mesh.scored:
+        fact("scored", line)
+
+
+def _introduce(
+    file: MeshFile, options: Options, served: MetricsPorts | None, fact: Fact, scorers: Scorers
+) -> None:
     """Print what is started, what is not started, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     hosts = len(programs.hosts(file, options))
@@ -398,15 +436,18 @@ def _introduce(file: MeshFile, options: Options, served: MetricsPorts | None, fa
         counted(1, "scheduler"),
         f"{counted(len(file.nodes), 'node')}{processes}",
         counted(len(fed), "feeder"),
+        *([counted(len(scorers.able), "scorer")] if scorers.able else []),
     ]
     fact("processes", f"{', '.join(kinds)}; logs in {StateFolder(options.state).logs}")
     absent_nodes = [name for name in file.mesh.nodes if name not in file.nodes]
     if absent_nodes:
         fact("elsewhere", f"{listed(absent_nodes)}: their owners have their own part")
-    unfed = [name for name in file.nodes if name not in fed]
+    unfed = [name for name in file.nodes if name not in fed and file.existing_topic(name) is None]
     if unfed:
         path = f" {file.path}" if file.mesh.shift else ""  # the replay's file has the moved times
         fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed{path}")
+    for name, reason in scorers.unable.items():
+        fact("not scored", f"for {name}: {reason}")
     if served is not None:
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
         for name, port in served.shared.items():
