@@ -21,6 +21,8 @@ from tests.support.published.pages import PAGES, ROOT, name
 
 SLOW = {"models", "tune", "choose-a-mechanism"}
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+WALKS = {"test_tutorial": TUTORIAL, "test_topic_to_scores": ROOT / "docs" / "topic-to-scores.md"}
+"""The pages whose commands a test types, by the test's name."""
 
 
 def blocks(page):
@@ -94,7 +96,7 @@ def text_of(test):
     for module in re.findall(r"^from (tests\.support\.[\w.]+) import", text, re.MULTILINE):
         if module != "tests.support.published.page_blocks":  # which has all these lines
             text += (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
-    return text + (TUTORIAL.read_text() if test.stem == "test_tutorial" else "")
+    return text + (WALKS[test.stem].read_text() if test.stem in WALKS else "")
 
 
 def tutorial():

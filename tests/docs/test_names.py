@@ -32,6 +32,7 @@ OTHERS = {
     *("BrokerGone", "MeshStalled"),  # alerts, in deploy/prometheus/rules.yaml
     # a reader's own
     *("amount", "country", "customer", "island", "east", "rich", "emergency", "number_emergency", "no"),
+    *("payment_id", "genuine"),
 }
 """Names of others, and of a reader's own."""
 EXAMPLES = {"bank-a", "ce_type"}

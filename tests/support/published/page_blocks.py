@@ -1,7 +1,8 @@
 """Runs the code blocks of a page in order, as a reader would who types them into one empty folder.
 
-Python runs, YAML is loaded (a first line `# bank.yaml` names the file that a reader saves it as), and of a
-shell block every command of ours is parsed by our own command line, and run where it ends by itself.
+Python runs, YAML is loaded, and of a shell block every command of ours is parsed by our own command line, and
+run where it ends by itself. A first line `# bank.yaml` names the file that a reader saves a block as; Python
+that is saved is compiled, and run by a line of a shell block.
 """
 
 import os
@@ -16,7 +17,8 @@ from typing import Any
 import typer
 from pydantic import TypeAdapter
 from sybil import Example, Sybil
-from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser
 
 from streams.cli import main
 from streams.cli.command_line import app
@@ -72,6 +74,24 @@ LEFT_OUT = {
     ),
     "mirrormesh up my-mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh up mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
+    **dict.fromkeys(
+        (
+            "python banks.py create",
+            "python banks.py pay 4000",
+            (
+                "mirrormesh schema --topic north.payments --servers 127.0.0.1:19092 "
+                "--registry http://127.0.0.1:8081/apis/ccompat/v7 --output proposed.yaml"
+            ),
+            "mirrormesh up banks.yaml --plain",
+            "mirrormesh score banks.yaml north",
+            "python banks.py pay 300",
+            "python scores.py 4300",
+        ),
+        "Needs a broker and a registry; tests/kafka/test_topic_to_scores.py has all of the page.",
+    ),
+    "docker run --detach --publish 8081:8080 apicurio/apicurio-registry-mem:2.6.13.Final": (
+        "Needs Docker; tests/kafka/test_topic_to_scores.py has the registry without."
+    ),
     "mirrormesh broker start": "Takes the reader's own port; tests/kafka/test_commands.py.",
     "mirrormesh broker stop": "Stops the reader's own broker; tests/kafka/test_commands.py.",
     "mirrormesh broker start --folder mesh-broker --port 19192 --secure": (
@@ -205,7 +225,7 @@ def run_blocks(page: Path, folder: Path, shell: Shell, edit: Callable[[str], str
     copy = folder / f".{page.name}"
     copy.write_text(_GENERATED.sub("", page.read_text()))
     parsers = [
-        PythonCodeBlockParser(),
+        CodeBlockParser("python", lambda example: read_python(example, folder, edit)),
         CodeBlockParser("yaml", lambda example: read_yaml(str(example.parsed), folder, edit)),
         CodeBlockParser("sh", lambda example: shell(str(example.parsed))),
     ]
@@ -218,6 +238,17 @@ def _evaluate(example: Example) -> None:
         example.evaluate()
     except SystemExit as ended:
         raise AssertionError(f"line {example.line}: ended with {ended.code}") from ended
+
+
+def read_python(example: Example, folder: Path, edit: Callable[[str], str]) -> None:
+    """Run a block; one that names its file is saved under that name, and only compiled."""
+    text = str(example.parsed)
+    named = re.match(r"# ([\w.-]+\.py)\n", text)
+    if named:
+        (folder / named[1]).write_text(edit(text))
+        compile(text, named[1], "exec")
+    else:
+        PythonEvaluator()(example)
 
 
 def read_yaml(text: str, folder: Path, edit: Callable[[str], str] = str) -> None:
