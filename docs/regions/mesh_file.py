@@ -37,7 +37,7 @@ def region() -> str:
 
 
 def starter() -> str:
-    """Return the commented file that `mirrormesh init` writes."""
+    """Return the commented file that `mirrormesh init --commented` writes."""
     text = resources.files(streams.mesh).joinpath("starter.yaml").read_text()
     return f"```yaml\n{text.strip()}\n```"
 

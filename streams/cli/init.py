@@ -2,6 +2,7 @@
 
 from importlib.resources import files
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from streams.cli.command_line import MessageColumnsOption, RegistryOption, named_broker, named_registry
 from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.settings.files import as_flow, from_yaml
 from streams.mesh.settings.keys import private_key, public_of
 from streams.mesh.shipped import about, data, examples
 from streams.state.folder import write_private
@@ -27,16 +29,33 @@ ExampleOption = Annotated[
         "--example", metavar="NAME", help="Write this example, and its data beside it; `list` shows all."
     ),
 ]
+ExplicitOption = Annotated[
+    bool, typer.Option("--explicit", help="Write what the rule chooses into the file, each with its reason.")
+]
+CommentedOption = Annotated[
+    bool,
+    typer.Option("--commented", help="Write a file of three sensors that explains every setting instead."),
+]
 
 
-def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
+def init(
+    file: TargetArgument = None,
+    *,
+    example: ExampleOption = None,
+    explicit: ExplicitOption = False,
+    commented: CommentedOption = False,
+) -> None:
     """Write a mesh file to start from, or an example with its data.
 
-    Both explain every setting in a comment, and run unchanged. Existing files are never overwritten.
+    The file is short: what it leaves out follows by rule from a few public numbers, and `plan` shows it. Its
+    made-up records are written into the folder `records` beside it. With --explicit the file also has what
+    the rule chooses. All files run unchanged. Existing files are never overwritten.
 
     \b
     Examples:
       mirrormesh init mesh.yaml && mirrormesh run mesh.yaml
+      mirrormesh init mesh.yaml --explicit
+      mirrormesh init sensors.yaml --commented
       mirrormesh init --example list
       mirrormesh init --example income && mirrormesh run income.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
@@ -44,13 +63,71 @@ def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
         for name, path in examples().items():
             typer.echo(f"{name:<22} {about(path)}")
         return
-    if example is None:
+    choices = {"--example": example is not None, "--explicit": explicit, "--commented": commented}
+    selected = [name for name, is_selected in choices.items() if is_selected]
+    if len(selected) > 1:
+        raise UsageError(f"{' and '.join(selected)}: must be one of them")
+    if example is not None:
+        file = file or Path(f"{example}.yaml")
+        _write_example(file, example)
+    elif commented:
         file = file or Path("mesh.yaml")
         _write(file, files("streams.mesh").joinpath("starter.yaml").read_bytes())
     else:
-        file = file or Path(f"{example}.yaml")
-        _write_example(file, example)
+        file = file or Path("mesh.yaml")
+        _write_short(file, explicit=explicit)
     typer.echo(f"wrote {file}; next: mirrormesh plan {file}")
+
+
+_RECORDS = {"north": 1_000, "south": 1_000, "west": 1_000, "test": 1_000}
+"""The made-up records of each party, and those that nobody learns from."""
+
+
+def _write_short(file: Path, *, explicit: bool) -> None:
+    """Write the records first, so that no mesh file exists without them."""
+    text = files("streams.mesh").joinpath("short.yaml").read_text("utf-8")
+    if file.exists():
+        raise UsageError(f"{file}: is there already: must be a new file")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file}: cannot be written: no such folder")
+    for name, rows in _RECORDS.items():
+        _write_data(file.parent, Path("records") / f"{name}.csv", _made_up(name, rows))
+    _write(file, (_explicit(text) if explicit else text).encode())
+
+
+def _made_up(name: str, rows: int) -> bytes:
+    """Return rows of ages, hours, jobs and incomes, the same every time."""
+    draw = Random(name).random  # noqa: S311 # made-up records, which protect nothing
+    lines = ["age,hours,job,income"]
+    for _ in range(rows):
+        age, hours = 18 + int(53 * draw()), 10 + int(51 * draw())
+        job = ("clerk", "farmer", "manager")[int(3 * draw())]
+        score = 0.04 * age + 0.05 * hours + (1.5 if job == "manager" else 0.0) - 4.5
+        noise = sum(draw() for _ in range(4)) - 2
+        lines.append(f"{age},{hours},{job},{'high' if score + noise > 0 else 'low'}")
+    return "\n".join([*lines, ""]).encode()
+
+
+def _explicit(text: str) -> str:
+    """Return the text with what its rule chooses written out."""
+    from streams.mesh.settings.mesh import MeshSettings  # noqa: PLC0415 # a short file needs none of it
+    from streams.mesh.settings.rule import resolved  # noqa: PLC0415 # as above
+
+    mesh = from_yaml(text)["mesh"]
+    parts = {"slots": {"by": "count"}, "algorithm": {}, "privacy": dict(mesh["privacy"])}
+    reasons: dict[str, list[str]] = {key: [] for key in parts}
+    for key, choice, value in resolved(MeshSettings.model_validate(mesh)):
+        part, name = key.split(".")
+        parts[part][name] = value
+        reasons[part].append(f"  # {key}: {choice.why}")
+    blocks = {key: "\n".join([*reasons[key], f"  {key}: {as_flow(part)}"]) for key, part in parts.items()}
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("  privacy:"):
+            lines += list(blocks.values())
+        else:
+            lines.append(line)
+    return "\n".join([*lines, ""])
 
 
 def _write_example(file: Path, name: str) -> None:
@@ -61,11 +138,16 @@ def _write_example(file: Path, name: str) -> None:
     if file.exists():
         raise UsageError(f"{file}: is there already: must be a new file")
     for path in data(by_name[name]):
-        content, target = (by_name[name].parent / path).read_bytes(), file.parent / path
-        if not (target.is_file() and target.read_bytes() == content):  # another example may have written it
-            _make(target.parent, file.parent)
-            _write(target, content)
+        _write_data(file.parent, path, (by_name[name].parent / path).read_bytes())
     _write(file, by_name[name].read_bytes())
+
+
+def _write_data(folder: Path, path: Path, content: bytes) -> None:
+    """Write a file of records below the folder; another mesh file may have written the same."""
+    target = folder / path
+    if not (target.is_file() and target.read_bytes() == content):
+        _make(target.parent, folder)
+        _write(target, content)
 
 
 def _make(folder: Path, within: Path) -> None:

@@ -24,6 +24,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import NodeOverrides
+from streams.mesh.settings.rule import written_out
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord
 from streams.simulation.disk import has_disks
@@ -178,6 +179,8 @@ class Stage:
         if len(file.mesh.nodes) < 3:
             raise UsageError(f"{file.path}: a mesh of {len(file.mesh.nodes)}: must have 3 nodes to simulate")
         self._file, self._tree = file, read_yaml(file.path)
+        if file.mesh.rule is not None:
+            self._tree = self._tree | {"mesh": written_out(file.mesh, self._tree["mesh"])}
         size = file.mesh.slots.size
         parts = mesh_parts(file, rounds=1, labels_apart=True)
         self._decoders = {name: node.decoder for name, node in parts.nodes.items()}

@@ -19,7 +19,7 @@ from tests.support.published.page_blocks import (
 )
 from tests.support.published.pages import PAGES, ROOT, name
 
-SLOW = {"models", "tune", "choose-a-mechanism"}
+SLOW = {"models", "tune", "operate"}
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 WALKS = {"test_tutorial": TUTORIAL, "test_topic_to_scores": ROOT / "docs" / "topic-to-scores.md"}
 """The pages whose commands a test types, by the test's name."""

@@ -108,7 +108,7 @@ def test_the_sentence_shown_is_the_one_that_the_mesh_file_shown_would_get(tmp_pa
 
 
 def test_what_budget_tells_programs_is_listed():
-    text = page("docs/howto/choose-a-mechanism.md")
+    text = page("docs/howto/operate.md")
     (listed,) = re.findall(r"`--json` gives one object: (.*?)\n\n", text, re.DOTALL)
     assert set(PrivacyAccount._fields) <= set(re.findall(r"`(\w+)`", listed))
 

@@ -240,6 +240,11 @@ def as_yaml(tree: Any) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
+def from_yaml(text: str) -> Any:
+    """Return the content of a text without mistakes."""
+    return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
+
+
 def as_flow(value: Any) -> str:
     """Return a value as YAML on one line."""
     text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=math.inf)
@@ -261,8 +266,7 @@ def read_yaml(path: Path) -> Any:
     Raises MeshFileError, with line and column, if it is unreadable or no YAML.
     """
     try:
-        text = read_small(path).decode("utf-8-sig")
-        return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
+        return from_yaml(read_small(path).decode("utf-8-sig"))
     except OSError as error:
         reason = f"cannot be read: {error.strerror or 'no such file'}"
     except UnicodeDecodeError as error:

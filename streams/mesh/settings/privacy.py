@@ -282,7 +282,7 @@ class NodeOverrides(Settings):
     @property
     def overrides(self) -> set[str]:
         """The names of the settings in which the node differs."""
-        return self.model_fields_set - {"key"}
+        return {name for name in self.model_fields_set if getattr(self, name) is not None} - {"key"}
 
 
 def members(value: object) -> object:

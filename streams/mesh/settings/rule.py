@@ -80,6 +80,12 @@ def resolved(mesh: Any) -> list[Resolved]:
     ]
 
 
+def written_out(mesh: Any, tree: Tree) -> Tree:
+    """Return the shared part of a file with the dimension, and what its rule has chosen."""
+    choices = {key: value for key, _, value in resolved(mesh)}
+    return {**_with(tree, choices), "dimension": mesh.dimension}
+
+
 _READ = ("rule", "loss", "features", "dimension", "class_weights", "algorithm", "privacy", "slots")
 """What the rule reads of the shared part. Neither nodes nor rounds are among it."""
 

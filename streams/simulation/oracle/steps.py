@@ -104,6 +104,9 @@ class NodeAccount:
             if algorithm["name"] == "class-sums":
                 loss = mesh["loss"]
                 columns = dimension // (int(loss["softmax"]) if isinstance(loss, Mapping) else 1)
+                features = mesh.get("features")
+                if isinstance(features, Mapping) and features.get("intercept") == "outside":
+                    columns -= 1  # of a constant that no sum has
                 bound = math.sqrt(min(int(algorithm.get("entries", columns)), columns))
                 scale = laplace_scale(bound, columns, epsilon, counted=True)
             else:

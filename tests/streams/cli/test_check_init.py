@@ -8,6 +8,7 @@ import yaml
 
 from streams.mesh.file import load
 from streams.mesh.settings.privacy import MechanismName
+from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.schema import ColumnSettings
 
 CSV = """
@@ -165,13 +166,86 @@ def test_held_out_records_are_looked_at(call, mesh, tmp_path):
     assert call("check", mesh).code == 0
 
 
-def test_init_writes_a_file_that_checks_and_runs(call, tmp_path):
-    assert call("init").code == 0
+@pytest.mark.parametrize("options", [(), ("--explicit",), ("--commented",)])
+def test_init_writes_a_file_that_checks_and_runs(call, tmp_path, options):
+    assert call("init", *options).code == 0
     assert call("check", "mesh.yaml").code == 0
-    assert load(tmp_path / "mesh.yaml").mesh.privacy.noise == "exact"
-    outcome = call("run", "mesh.yaml", "--rounds", 5)
+    file = load(tmp_path / "mesh.yaml")
+    assert file.mesh.privacy.noise == "exact"
+    assert (file.mesh.rule is None) == (options == ("--commented",))
+    outcome = call("run", "mesh.yaml", "--rounds", 1)
     assert outcome.code == 0
-    assert "rounds 1 to 5" in outcome.out
+    assert "rounds 1 to 1" in outcome.out
+
+
+def test_the_short_file_is_short_and_the_explicit_one_says_the_same(call, tmp_path):
+    call("init", "short.yaml")
+    call("init", "explicit.yaml", "--explicit")
+    short, explicit = (load(tmp_path / f"{name}.yaml").mesh for name in ("short", "explicit"))
+    assert short == explicit
+    assert short.digest() == explicit.digest()
+    left_out = (
+        "algorithm:",
+        "slots:",
+        "mechanism:",
+        "gradient_bound:",
+        "step_size:",
+        "constraint:",
+        "bands:",
+    )
+    lines = (tmp_path / "short.yaml").read_text().splitlines()
+    settings = [line for line in lines if not line.lstrip().startswith("#")]
+    assert not any(word in line for line in settings for word in (*left_out, "dimension:"))
+    assert len(settings) < 40
+    text = (tmp_path / "explicit.yaml").read_text()
+    for key, choice, _ in resolved(short):
+        assert f"  # {key}: {choice.why}\n" in text
+    assert "  algorithm: {name: moments, kappa: 1.0}\n" in text
+
+
+def test_a_mesh_of_the_short_file_learns(call, tmp_path):
+    call("init")
+    outcome = call("run", "mesh.yaml")
+    area = re.search(r"decisions: accuracy .*?, AUC (0\.\d+)", " ".join(outcome.out.split()))
+    assert float(area[1]) > 0.8  # 0.93 is usual, and the noise is exact
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("plan", ["--estimate"]),
+        ("simulate", ["--histories", 2]),
+        ("audit mechanism", ["--draws", 500]),
+        ("forecast", []),
+    ],
+)
+def test_what_a_short_file_leaves_out_is_there_for_every_command(call, command, options):
+    call("init")
+    outcome = call(*command.split(), "mesh.yaml", *options)
+    assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--explicit", "--commented"), ("--example", "income", "--explicit"), ("--example", "x", "--commented")],
+)
+def test_init_writes_one_kind_of_file(call, options):
+    outcome = call("init", *options)
+    assert outcome.code == 2
+    assert re.fullmatch(r"--\w+ and --\w+: must be one of them\n", outcome.err)
+
+
+def test_made_up_records_are_the_same_and_are_never_written_over(call, tmp_path):
+    call("init", "first.yaml")
+    content = (tmp_path / "records" / "north.csv").read_bytes()
+    assert len(content.splitlines()) == 1_001
+    assert call("init", "second.yaml").code == 0
+    assert (tmp_path / "records" / "north.csv").read_bytes() == content
+    (tmp_path / "records" / "north.csv").write_text("mine")
+    outcome = call("init", "third.yaml")
+    assert outcome.err == "records/north.csv: is there already: must be a new file\n"
+    assert not (tmp_path / "third.yaml").exists()
+    assert (tmp_path / "records" / "north.csv").read_text() == "mine"
 
 
 def test_init_never_overwrites(call, tmp_path):
@@ -189,7 +263,7 @@ def test_init_into_a_folder_that_is_not_there(call):
 
 
 def test_what_is_commented_out_in_the_starter_is_right_too(call, tmp_path):
-    call("init", "mesh.yaml")
+    call("init", "mesh.yaml", "--commented")
     text = (tmp_path / "mesh.yaml").read_text()
     for line in ("budget: 100", "after_budget: relay", "switching: 0.5"):
         assert f"    # {line}" in text
@@ -210,7 +284,7 @@ PRIVACY = {
 
 @pytest.mark.parametrize("name", PRIVACY)
 def test_every_mechanism_that_the_starter_names_is_a_few_words_away(call, tmp_path, name):
-    call("init", "mesh.yaml")
+    call("init", "mesh.yaml", "--commented")
     text = (tmp_path / "mesh.yaml").read_text()
     mechanism = name.partition(",")[0]
     assert set(get_args(MechanismName)) == {key.partition(",")[0] for key in PRIVACY}
@@ -226,7 +300,7 @@ def test_every_mechanism_that_the_starter_names_is_a_few_words_away(call, tmp_pa
 
 
 def test_the_starters_example_of_a_source_is_right(call, tmp_path):
-    call("init", "mesh.yaml")
+    call("init", "mesh.yaml", "--commented")
     lines = (tmp_path / "mesh.yaml").read_text().splitlines()
     first = lines.index("#   north:")
     block = [line.removeprefix("# ") for line in lines[first : lines.index("#", first)]]
@@ -243,7 +317,7 @@ def test_the_starters_example_of_a_source_is_right(call, tmp_path):
 
 
 def test_the_columns_commented_out_there_are_right_too(call, tmp_path):
-    call("init", "mesh.yaml")
+    call("init", "mesh.yaml", "--commented")
     text = (tmp_path / "mesh.yaml").read_text()
     named = dict(re.findall(r"^# +# (\w+): (\{.*?\})  ", text, re.MULTILINE))
     kinds = [

@@ -83,8 +83,9 @@ def test_another_version_of_the_tables_cannot_agree_in_silence(tmp_path, monkeyp
     assert loaded(tmp_path, tree).digest() != digest
 
 
-def test_members_that_join_or_leave_and_rounds_change_nothing(tmp_path):
-    tree = ruled(tmp_path, records=600)
+@pytest.mark.parametrize("records", [100, 110])  # nu is 0.106 and 0.097: other members are across 0.1
+def test_members_that_join_or_leave_and_rounds_change_nothing(tmp_path, records):
+    tree = ruled(tmp_path, records=records)
     digest = loaded(tmp_path, tree).digest()
     for names in ("ab", "abcd", "abcdefgh"):
         other = with_value(tree, "mesh.nodes", list(names))
@@ -133,6 +134,30 @@ def test_a_mesh_by_rule_learns(tmp_path):
     local.mesh.close()
     decision = local.recorder.decisions()[-1, 0]
     assert decision[0] > 0 > decision[1]  # the class 1 has more of x1, and less of x2
+
+
+def test_class_weights_leave_class_sums_as_they_are(tmp_path):
+    decisions = []
+    for weights in (None, [1, 9]):
+        tree = ruled(tmp_path, records=60, class_weights=weights)
+        tree["mesh"]["slots"] = {"by": "count", "size": 20}
+        local = LocalRun(mesh_parts(loaded(tmp_path, tree)))
+        local.mesh.run()
+        local.mesh.close()
+        decisions.append(local.recorder.decisions()[-1].tobytes())
+    assert decisions[0] == decisions[1]
+
+
+def test_an_override_that_is_null_is_none(tmp_path):
+    names = {"a": {"epsilon": None, "loss": None}, "b": {}, "c": {}, "d": {}}
+    assert loaded(tmp_path, with_value(ruled(tmp_path), "mesh.nodes", names))
+
+
+def test_few_records_are_a_caution(tmp_path):
+    tree = ruled(tmp_path, records=60)
+    assert loaded(tmp_path, tree).resolved.cautions == []
+    (line,) = loaded(tmp_path, with_value(tree, "mesh.rule.members", 61)).resolved.cautions
+    assert line == "mesh.rule.records: 60: fewer than the 61 members: it is the number of each node's records"
 
 
 def tracking(**changes):
