@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[3]
 HOWTOS = tuple(
     f"docs/howto/{name}.md" for name in ("write-a-mesh-file", "choose-a-mechanism", "collaboration")
 )
-PAGES = ("README.md", "docs/results.md", "docs/measurements/2026-11-23.md", *HOWTOS)
+EXPLAINED = tuple(f"docs/explanation/{name}.md" for name in ("bounds", "rule"))
+PAGES = ("README.md", "docs/results.md", "docs/measurements/2026-11-23.md", *HOWTOS, *EXPLAINED)
 TEXT = "\n".join((ROOT / name).read_text() for name in PAGES)
 SAID = " ".join(TEXT.split())
 RESULTS = ROOT / "experiments" / "results"
