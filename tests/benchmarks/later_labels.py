@@ -121,7 +121,8 @@ def _from_a_broker(labels: int) -> None:
 
 def _read(address: str, labels: int) -> None:
     client, topic = {"bootstrap.servers": address}, f"chargebacks.{uuid.uuid4().hex[:8]}"
-    AdminClient(client).create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    admin = AdminClient(client)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     producer, since = (
         Producer(client | {"linger.ms": 50, "compression.type": "lz4"}),
         time.time() - SECONDS / 2,
