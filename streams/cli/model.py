@@ -31,6 +31,7 @@ from streams.mesh.file import MeshFile, load, load_any
 from streams.mesh.kind import WrongKind, serve
 from streams.mesh.model_file import Model, VectorName
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
+from streams.metrics.judgement import compared
 from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, say_facts, scored
 from streams.terminal.text import counted, listed
@@ -293,6 +294,8 @@ def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
     labelled = counted(predictions.score.records, "labelled record")
     without = f" ({left_out.unlabelled:,} left out{reason})" if left_out.unlabelled else ""
     say(console, f"{labelled}{without}: {scored(predictions.score)}.", "bold")
+    if predictions.figures is not None:
+        say(console, f"Verdict on the model: {compared(predictions.figures)}.", "bold")
     at_threshold = predictions.decided
     if at_threshold is not None:
         precision, recall = (

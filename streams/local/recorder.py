@@ -13,7 +13,7 @@ from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.protocol import Stepped
 from nodes.regret import LocalRegret
-from nodes.sparse import dense
+from nodes.sparse import Rows, dense
 from nodes.values import Decision, FloatArray, Observations
 from streams.metrics.verdict import OwnerScore, Verdict
 
@@ -73,6 +73,12 @@ class Recorder:
     def common_rounds(self) -> int:
         """The number of rounds that every node has stepped."""
         return min(len(node.rounds) for node in self.nodes.values())
+
+    def keep_back(self, records: tuple[Rows, FloatArray] | None) -> None:
+        """Take records that no node has learnt from, for all verdicts; None: there are none."""
+        for score in self._scores.values():
+            if score is not None and records is not None:
+                score.keep_back(*records)
 
     def verdict(self, name: str, closing: FloatArray) -> Verdict | None:
         """Return the verdict on a node's run, whose last decision is `closing` (d,); None without scores."""

@@ -187,6 +187,7 @@ def summarise(
     )
     if rounds == 0:
         return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
+    recorder.keep_back(held_out)
     nodes = tuple(
         replace(node, verdict=recorder.verdict(node.name, np.array(node.decision))) for node in nodes
     )

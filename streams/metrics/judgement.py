@@ -40,13 +40,21 @@ def against_guessing(verdict: Verdict) -> str:
         figures = verdict.closing or verdict.before
         if figures is None:
             return "not scored: no record with a label came after the first slot"
-        positive = "" if figures.positives is None else f", {figures.positives:,} positive"
-        return f"too few records to tell it from guessing ({figures.records:,} scored{positive})"
+        return compared(figures)
     basis, figures = decides
-    measure, side = figures.against_chance or ("", 0)
     flatters = basis is Basis.OWN and verdict.is_optimist
     caution = ", which may flatter it" if flatters else ""
-    return f"{_SIDES[side]}: {_measured(measure, figures)}, on {basis}{caution}"
+    return f"{compared(figures)}, on {basis}{caution}"
+
+
+def compared(figures: Figures) -> str:
+    """Return how scores compare with guessing, and by which measure."""
+    decides = figures.against_chance
+    if decides is None:
+        positive = "" if figures.positives is None else f", {figures.positives:,} positive"
+        return f"too few records to tell it from guessing ({figures.records:,} scored{positive})"
+    measure, side = decides
+    return f"{_SIDES[side]}: {_measured(measure, figures)}"
 
 
 def _measured(measure: str, figures: Figures) -> str:
@@ -74,7 +82,7 @@ def _against_alone(gain: Interval, task: Task) -> Iterator[str]:
     measure = {Task.TWO: "AUC", Task.CLASSES: "accuracy", Task.NUMBERS: "error"}[task]
     better = {1: "better", 0: "no better", -1: "worse"}[side]
     sign = -1.0 if task is Task.NUMBERS else 1.0
-    yield f"{better} than a model without noise of these records alone ({measure} {sign * gain.value:+.4g})"
+    yield f"{better} than a model without noise of its own records alone ({measure} {sign * gain.value:+.4g})"
 
 
 def _words(cause: Cause, facts: Facts) -> str:

@@ -300,6 +300,15 @@ def fixed_figures(scorer: LabelScorer, predictions: FloatArray, labels: FloatArr
     )
 
 
+@np.errstate(all="ignore")
+def figures_at(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> Figures | None:
+    """Return the scores of a decision (m,) on records (n, p) with labels (n,); None without a task."""
+    if task_of(loss) is None:
+        return None
+    scorer = LabelScorer(loss)
+    return fixed_figures(scorer, scorer.predictions(decision, features), labels)
+
+
 def owner_score(node: MeshNode) -> OwnerScore | None:
     """Return what scores a run of this node from now on; None for a loss without a label to predict."""
     learner = node.learner

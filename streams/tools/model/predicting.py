@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from nodes.losses.evaluation import predicted, unweighted
 from nodes.losses.losses import Logistic, Loss
+from nodes.prequential import Figures
 from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
 from streams.mesh.compatibility import features_apart, label_problems
@@ -35,6 +36,7 @@ from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import SchemaSettings
+from streams.metrics.verdict import figures_at
 from streams.records.decoder import Parts, SchemaDecoder, joined
 from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.record import CHUNK
@@ -255,7 +257,7 @@ class PredictionWriter:
     prediction, or no label. `ids`: each record's value in the requested column. Of the readable records:
     `probabilities` of a positive label, for the logistic loss; `decided`, the outcome of a threshold;
     `columns`, all columns of their predictions. `places`: partition and offset of messages of a topic. A
-    value that does not apply is None.
+    value that does not apply is None. `figures`: the scores beside guessing, with intervals.
     """
 
     records: list[tuple[int, float | None]]
@@ -267,6 +269,7 @@ class PredictionWriter:
     decided: Deciding | None = None
     columns: Mapping[str, list[object]] = field(default_factory=dict)
     places: list[tuple[int, int]] | None = None
+    figures: Figures | None = None
 
 
 class ShownColumns(NamedTuple):
@@ -405,6 +408,7 @@ def written(
         at_threshold,
         prediction_columns(loss, predictions_made, classes, threshold),
         places,
+        figures_at(loss, vector, with_label, labels),
     )
 
 

@@ -123,3 +123,30 @@ def test_no_file_that_others_get_holds_a_verdict(call, tmp_path):
         content = (tmp_path / "out" / name).read_bytes()
         assert b"guessing" not in content
         assert b"verdict" not in content
+
+
+HELD_OUT = """held_out:
+  kind: csv
+  path: c.csv
+  schema:
+    features:
+      amount: {bounds: [0, 10]}
+      night: {bounds: [0, 1]}
+    intercept: true
+    norm: 1
+    label: {column: fraud, positive: "1", negative: "0"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal", "words"), [(2.0, "better than guessing"), (0.0, "no better than guessing")]
+)
+def test_records_that_are_held_out_decide_in_run_and_predict(call, tmp_path, signal, words):
+    mesh = payments(tmp_path, records=4_000, rate=0.4, signal=signal, mechanism="none")
+    text = mesh.read_text().replace("[a, b, c]", "[a, b]")
+    mesh.write_text(text[: text.index("  c:\n")] + HELD_OUT)
+    lines = verdicts(call("run", mesh, "--output", "out"))
+    assert len(lines) == 2
+    assert all(f": {words}: AUC " in line and "on records that were kept back" in line for line in lines)
+    outcome = call("predict", tmp_path / "out" / "model.json", tmp_path / "c.csv", "--output", "p.csv")
+    assert f"Verdict on the model: {words}: AUC " in outcome.out + outcome.err
