@@ -30,9 +30,11 @@ SPEED_OF = (
 """Rounds a second of each node; 0 of one that is gone."""
 
 
+OVER = f"max({last('run_over', MESH)}) == 1 unless on () count({metric('run_over', MESH)} == 0)"
+"""1 where a process has said that the run is over, and none says otherwise; else nothing."""
 NO_SCHEDULER = (
     f"0 * (max({last('plan_lead_rounds', MESH)}) unless on () max({metric('plan_lead_rounds', MESH)})) "
-    f"and on () count({metric('build_info', MESH)})"
+    f"and on () count({metric('build_info', MESH)}) unless on () ({OVER})"
 )
 """0 where a scheduler was seen, none answers, and nodes do; else nothing."""
 NO_BROKER = f"count({metric('broker_connected', MESH)} == 0)"
@@ -42,9 +44,10 @@ NO_BROKER = f"count({metric('broker_connected', MESH)} == 0)"
 def of_all(count: str, name: str, stopped: str = "") -> tuple[Query, ...]:
     """Return `count` of all nodes of the mesh file: red where it is less; 0 where nothing is counted.
 
-    `stopped`: an expression that has a value where the mesh stops although all are there: red too.
+    `stopped`: an expression that has a value where the mesh stops although all are there: red too. Once the
+    run is over nothing is counted.
     """
-    counted = f"({count} or 0 * {MESH_NODES})"
+    counted = f"(({count} or 0 * {MESH_NODES}) unless on () ({OVER}))"
     green, red = f"{counted} >= {MESH_NODES}", f"{counted} < {MESH_NODES}"
     if stopped:
         green, red = f"({green}) unless on () ({stopped})", f"({red}) or ({counted} and on () ({stopped}))"
@@ -63,6 +66,7 @@ LIVE = Panel(
             "live",
             f"{NO_SCHEDULER} or {NO_BROKER}",
         ),
+        Query(f"0 * ({OVER})", "live: the run is over", GREY),
         Query(NO_SCHEDULER, "schedulers", RED),
         Query(NO_BROKER, "without the broker", RED),
     ),
@@ -70,14 +74,20 @@ LIVE = Panel(
     width=4,
     height=5,
 )
+HERE = f"count({metric('build_info', MESH)})"
 SLOWEST = Panel(
     "Slowest node's round",
-    "Last round that every chosen node has stepped, those that are gone included. Once no process of the "
-    "mesh answers: the last that was seen, which is at most a scrape behind the run's end.",
+    "Last round that every chosen node has stepped, those that are gone included. Grey: the run is over, or "
+    "no process of the mesh answers; then it may be a scrape behind.",
     COUNT,
     (
-        Query(f"min({ROUND_OF}) and on () count({metric('build_info', MESH)})", "is at", BLUE),
-        Query(f"min({ROUND_OF}) unless on () count({metric('build_info', MESH)})", "last seen at", GREY),
+        Query(f"min({ROUND_OF}) and on () {HERE} unless on () ({OVER})", "is at", BLUE),
+        Query(
+            f"(max({last('round')}) or max({last('plan_round', MESH)}) - 1) and on () ({OVER})",
+            "over at",
+            GREY,
+        ),  # the last plan, which ends the run, is of the round after its last; heartbeats are older than it
+        Query(f"min({ROUND_OF}) unless on () ({HERE} or ({OVER}))", "last seen at", GREY),
     ),
     "stat",
     width=4,

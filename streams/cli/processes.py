@@ -65,6 +65,15 @@ PrivateMetricsOption = Annotated[
     ),
 ]
 
+StayOption = Annotated[
+    bool,
+    typer.Option(
+        "--stay",
+        help="At the end of the run, stay ready and idle until a signal: for a manager that would start the "
+        "process again.",
+    ),
+]
+
 
 def existing(state: Path) -> Path:
     """Return a state folder. Raises UsageError if the path is no folder."""
@@ -88,14 +97,16 @@ def live(
     level: LogLevel,
     *,
     watched: bool = True,
+    stays: bool = False,
 ) -> None:
     """Call `work` until it ends or is asked to stop; then exit with the code.
 
     `work` is called again if a log of the broker was cut meanwhile, or a client has failed. `watched`: the
-    process ends at once if its start hangs.
+    process ends at once if its start hangs. `stays`: at the end of the run it waits
+    until it is asked to stop.
     """
     start_logging(json=form is LogFormat.JSON, level=level.value)
-    with Stop() as stop:
+    with Stop(stays=stays) as stop:
         try:
             while _begins_again(work, stop, log, watched=watched):
                 stop.asked.wait(PAUSE)
@@ -183,6 +194,7 @@ def node(
         str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
     ] = None,
     code: CodeOption = None,
+    stay: StayOption = False,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
@@ -235,7 +247,7 @@ def node(
         writable_folder(state)
         process().run(stop)
 
-    live(logger(chosen), work, log, level)
+    live(logger(chosen), work, log, level, stays=stay)
 
 
 def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str | None) -> tuple[str, ...]:
@@ -276,6 +288,7 @@ def scheduler(
     mesh: MeshArgument,
     *,
     metrics: MetricsOption = None,
+    stay: StayOption = False,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
@@ -294,7 +307,7 @@ def scheduler(
     def work(stop: Stop) -> None:
         run_scheduler(cautioned(load(mesh), LOGGER.warning), stop, served)
 
-    live(LOGGER, work, log, level)
+    live(LOGGER, work, log, level, stays=stay)
 
 
 # `mirrormesh owner`: runs one owner of a collaboration on a broker.
@@ -311,6 +324,7 @@ def owner(
     other_data: OtherDataOption = False,
     metrics: MetricsOption = None,
     private_metrics: PrivateMetricsOption = None,
+    stay: StayOption = False,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
@@ -348,7 +362,7 @@ def owner(
         process.run(stop)
 
     # its start reads a whole set, however long that takes
-    live(logger, work, log, level, watched=False)
+    live(logger, work, log, level, watched=False, stays=stay)
 
 
 # `mirrormesh learner`: runs the learner of a collaboration on a broker.
@@ -359,6 +373,7 @@ def learner(
     *,
     state: StateOption,
     metrics: MetricsOption = None,
+    stay: StayOption = False,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
@@ -382,4 +397,4 @@ def learner(
         writable_folder(state)
         process.run(stop)
 
-    live(logger, work, log, level)
+    live(logger, work, log, level, stays=stay)

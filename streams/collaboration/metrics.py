@@ -110,6 +110,7 @@ class OwnerMetrics(_Party):
         }
         self._pass = self.private.histogram(PrivateMetric.PASS)
         self.private.gauge(PrivateMetric.JOURNAL, journal_bytes)
+        self.private.gauge(PrivateMetric.RUN_OVER, lambda: self.private.run_over)
 
     def answered(self, record: ResponseRecord) -> None:
         """Count an answer, which is durable now."""

@@ -36,7 +36,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import LIVENESS, FileSettings
-from streams.metrics.endpoint import Endpoint
+from streams.metrics.endpoint import Endpoint, LastReads
 from streams.metrics.registry import merge_registries
 from streams.records.schema_files import file_decoder
 from streams.records.sparse import LibsvmDecoder
@@ -44,7 +44,7 @@ from streams.runtime.actions import COMMITS, ProcessWorld
 from streams.runtime.floods import Summed
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
-from streams.runtime.runner import Role
+from streams.runtime.runner import Role, is_orderly
 from streams.state.spends_topic import SpendsBus, SpendsTopic
 
 Extent = tuple[tuple[str, int], ...]
@@ -171,6 +171,7 @@ class OwnerProcess:
                 None if address is None else closing.enter_context(Endpoint(*address))
                 for address in (self._options.metrics, self._private)
             )
+            last_reads = closing.enter_context(LastReads(is_orderly, stop.asked.wait, stays=stop.stays))
             for owner in owners:
                 owner.open(closing)
             access = access_of_all(owner_on_mesh(wire.topics, name) for name in self._names)
@@ -191,12 +192,15 @@ class OwnerProcess:
                 lines = reasons.values() if len(reasons) == 1 else named_reasons.values()
                 return "; ".join(filter(None, lines)) or None
 
+            shared_registries = [of_one.shared for of_one in figures.values()]
+            private_registries = [of_one.private for of_one in figures.values()]
             if shared is not None:
-                union = merge_registries([of_one.shared for of_one in figures.values()])
-                shared.show(union, missing, noted=expiry.soon)
+                shared.show(merge_registries(shared_registries), missing, noted=expiry.soon)
             if private is not None:
-                private_union = merge_registries([of_one.private for of_one in figures.values()])
+                private_union = merge_registries(private_registries)
                 private.show(private_union, missing, process.alive.stalled, expiry.soon)
+            last_reads.watch(shared, shared_registries)
+            last_reads.watch(private, private_registries)
             roles = {owner.name: owner.role(figures[owner.name], process.world) for owner in owners}
             process.run(roles, stop)
             self._log.info("stopped, as asked")
@@ -307,6 +311,7 @@ class LearnerProcess:
         with ExitStack() as closing:
             metrics = self._options.metrics
             endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
+            last_reads = closing.enter_context(LastReads(is_orderly, stop.asked.wait, stays=stop.stays))
             journal = closing.enter_context(
                 open_learner_journal(file, self._options.state, secrets.token_hex(16))
             )
@@ -331,6 +336,7 @@ class LearnerProcess:
             )
             if endpoint is not None:
                 endpoint.show(figures.shared, figures.missing, process.alive.stalled, expiry.soon)
+            last_reads.watch(endpoint, [figures.shared])
             at = f"after query {learner.asked}" if learner.asked else "with a new journal"
             LEARNER.info("run %s of %s goes on %s: %d owners", mesh.run, mesh.name, at, len(mesh.owners))
             watcher = LearnerLog(LEARNER, figures)

@@ -358,6 +358,11 @@ class HostedNode:
         )
         self.runner = Runner(role, world, ended)
 
+    @property
+    def run_over(self) -> bool:
+        """Whether the node knows the plan that ends the run."""
+        return self._role.run_over
+
     def slot_closed(self, slot: SlotClosed) -> None:
         """Handle the requested slot. From any thread."""
         self.runner.pending.answer(partial(self._role.closed, slot))

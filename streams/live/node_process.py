@@ -52,7 +52,7 @@ from streams.runtime.process import (
     Stop,
     retry_until_reachable,
 )
-from streams.runtime.runner import Host
+from streams.runtime.runner import Host, is_orderly
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
 from streams.state.spends_topic import SpendsBus, SpendsTopic
@@ -204,7 +204,9 @@ class NodeProcess:
         ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
-            endpoints = Endpoints(self._options.metrics, self._private, self._log, closing)
+            endpoints = Endpoints(
+                self._options.metrics, self._private, self._log, closing, stop=stop, is_over=self._is_over
+            )
             warn_of_open("Faust's pages", self._options.web, self._log)
             self._prepare()
             self._each(lambda node: node.open(closing))
@@ -238,6 +240,10 @@ class NodeProcess:
             if not any(node.ended is None for node in self._nodes):
                 self._finish(bus, stop)
             self._log.info("stopped, as asked")
+
+    def _is_over(self, error: BaseException | None) -> bool:
+        """Return whether an exception is the end of the run for all nodes; none of them has left before."""
+        return is_orderly(error) and all(node.run_over for node in self._nodes)
 
     def _prepare(self) -> None:
         """Make the nodes anew after an earlier `run`, except those that have failed for good."""

@@ -133,6 +133,12 @@ class NodeRole:
         self._leaving: int | None = None
         self._has_machine = False
 
+    @property
+    def run_over(self) -> bool:
+        """Whether the newest plan ends the run."""
+        last = self._chain.last
+        return last is not None and last.ended
+
     # ----------------------------------------------------------------------------------------- its start
 
     def recover(self, bus: Bus, ask: Ask, *, alone: bool = False) -> None:

@@ -15,10 +15,11 @@ from streams.live.scheduler_role import SchedulerRole, SchedulerWatcher, schedul
 from streams.live.serving import warn_of_end
 from streams.mesh.file import MeshFile, refuse_ended, scheduler_envelope
 from streams.mesh.settings.node import LIVENESS
-from streams.metrics.endpoint import Endpoint
+from streams.metrics.endpoint import Endpoint, LastReads
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.runtime.kafka import KafkaProcess, open_bus
 from streams.runtime.process import Ask, Failed, ProcessExit, ProcessStopped, Stop, retry_until_reachable
+from streams.runtime.runner import is_orderly
 from topology.plans import Plan
 
 LOGGER = logging.getLogger("mirrormesh.scheduler")
@@ -37,6 +38,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     ask: Ask = partial(retry_until_reachable, stop)
     with ExitStack() as closing:
         endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
+        last_reads = closing.enter_context(LastReads(is_orderly, stop.asked.wait, stays=stop.stays))
         access = scheduler_access(topics, mesh.nodes)
         bus = open_bus(broker, access, mesh_specs(file.resolved), stop, closing)
         process = KafkaProcess(bus, "scheduler", LIVENESS, LOGGER)
@@ -53,6 +55,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         scheduler = SchedulerRole(settings, topics, file.digest(), boot, figures, envelope, slots)
         if endpoint is not None:
             endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
+        last_reads.watch(endpoint, [figures.shared])
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         start = ask(lambda: scheduler_start(topics, mesh.nodes, bus))
         scheduler.presence.hello(bus, ask)

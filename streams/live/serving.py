@@ -12,7 +12,7 @@ from streams.live.data.start import DataCut, DataFailed
 from streams.live.data.streams import DataStreams
 from streams.mesh.settings.base import Address, is_loopback
 from streams.mesh.settings.brokers import BrokersSettings
-from streams.metrics.endpoint import Endpoint
+from streams.metrics.endpoint import Endpoint, LastReads
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.registry import merge_registries
 from streams.runtime.actions import Action, Loop
@@ -57,17 +57,25 @@ def warn_of_end(certificates: Ending, log: logging.Logger) -> None:
 class Endpoints:
     """Serves at the given addresses until `closing` closes; probes answer before there are metrics.
 
-    Raises NotServed.
+    `is_over` returns whether an exception is the end of the run, which readers then see. Raises NotServed.
     """
 
     def __init__(
-        self, shared: Address | None, private: Address | None, log: logging.Logger, closing: ExitStack
+        self,
+        shared: Address | None,
+        private: Address | None,
+        log: logging.Logger,
+        closing: ExitStack,
+        *,
+        stop: Stop,
+        is_over: Callable[[BaseException | None], bool],
     ) -> None:
         warn_of_open("private metrics", private, log)
         self._shared, self._private = (
             None if address is None else closing.enter_context(Endpoint(*address))
             for address in (shared, private)
         )
+        self._last_reads = closing.enter_context(LastReads(is_over, stop.asked.wait, stays=stop.stays))
 
     def show(
         self,
@@ -93,12 +101,16 @@ class Endpoints:
             ]
             return "; ".join(reasons) or None
 
+        shared = [metrics.shared for metrics in nodes.values()]
+        private = [metrics.private for metrics in nodes.values()]
         if self._shared is not None:
-            shared = merge_registries([metrics.shared for metrics in nodes.values()])
-            self._shared.show(shared, partial(missing, whole=False), noted=certificates.mesh.soon)
+            noted = certificates.mesh.soon
+            self._shared.show(merge_registries(shared), partial(missing, whole=False), noted=noted)
         if self._private is not None:
-            private = merge_registries([metrics.private for metrics in nodes.values()])
-            self._private.show(private, partial(missing, whole=True), stalled, certificates.soon)
+            union = merge_registries(private)
+            self._private.show(union, partial(missing, whole=True), stalled, certificates.soon)
+        self._last_reads.watch(self._shared, shared)
+        self._last_reads.watch(self._private, private)
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:

@@ -34,6 +34,13 @@ class SharedMetric(Enum):
     # every process
     BUILD = Metric("build_info", "gauge", "", "Always 1; the version of mirrormesh.", ("version",))
     CONNECTED = Metric("broker_connected", "gauge", "", "Whether the mesh broker answers: 1 or 0.")
+    RUN_OVER = Metric(
+        "run_over",
+        "gauge",
+        "",
+        "1 once the run is over, else 0. A process whose metrics are read regularly serves the 1 until they "
+        "were read twice, and a minute at most.",
+    )
     REFUSED = Metric(
         "messages_refused_total", "counter", "messages", "Messages of peers that were refused.", ("reason",)
     )
@@ -219,6 +226,8 @@ class SharedMetric(Enum):
 
 class PrivateMetric(Enum):
     """Metrics that only the owner of the data may see."""
+
+    RUN_OVER = Metric("private_run_over", "gauge", "", "As `run_over`, where private metrics are served.")
 
     DATA_CERTIFICATE = Metric(
         "data_certificate_end_timestamp_seconds",

@@ -1,6 +1,7 @@
 """Serves a process's metrics and probes on its own thread: /metrics, /livez, /readyz."""
 
 import socket
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socketserver import ThreadingMixIn
@@ -77,6 +78,8 @@ class Endpoint:
         self._missing: Callable[[], str | None] = lambda: STARTING
         self._stalled: Callable[[], str | None] = lambda: None
         self._noted: Callable[[], str | None] = lambda: None
+        self.reads = 0
+        self._moments: tuple[float, ...] = ()
         server = (
             type("_Server6", (_Server,), {"address_family": socket.AF_INET6}) if ":" in address else _Server
         )
@@ -104,6 +107,18 @@ class Endpoint:
         self._collected, self._missing, self._stalled = registry.collected, missing, stalled
         self._noted = noted
 
+    def interval(self) -> float | None:
+        """Return the seconds between the last two reads of the metrics; None if they are not read now."""
+        match self._moments:
+            case (before, last) if time.monotonic() - last < 2 * (last - before) + 1:
+                return last - before
+        return None
+
+    def finish(self) -> None:
+        """Show that the run is over: the process is alive and ready, and idle."""
+        self._missing = self._stalled = lambda: None
+        self._noted = lambda: "the run is over"
+
     def close(self) -> None:
         """Stop serving and free the port."""
         self._server.shutdown()
@@ -118,6 +133,8 @@ class Endpoint:
                 status, text = _probed("ready", self._missing())
                 text = "\n".join(filter(None, [text, self._noted()]))
             case "/metrics" | "/":
+                self.reads += 1
+                self._moments = (*self._moments, time.monotonic())[-2:]
                 response: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
                 return response
             case _:
@@ -137,3 +154,69 @@ class Endpoint:
 def _probed(well: str, reason: str | None) -> tuple[str, str]:
     """Return the status and text of a probe; `reason` None: the probe succeeds."""
     return ("200 OK", well) if reason is None else ("503 Service Unavailable", reason)
+
+
+LONGEST = 60.0
+"""Seconds for which a process waits at most, at the end of its run, until its metrics were read."""
+READS = 2
+
+
+class LastReads:
+    """Keeps a process at the end of its run until the readers of its metrics have seen that the run is over.
+
+    A process that ends at once looks like one that was killed: a reader sees an address that does not answer.
+    So the process serves `run_over` 1 until each endpoint that is read regularly was read `READS` times more,
+    for three of its intervals and `LONGEST` seconds at most.
+
+    Enter this context after the endpoints. `is_over` returns whether an exception is the end of the run.
+    `wait` waits for that many seconds and returns whether the process was asked to stop. With `stays` it
+    waits until then.
+    """
+
+    def __init__(
+        self,
+        is_over: Callable[[BaseException | None], bool],
+        wait: Callable[[float], bool],
+        *,
+        stays: bool = False,
+    ) -> None:
+        self._is_over, self._wait, self._stays = is_over, wait, stays
+        self._endpoints: list[Endpoint] = []
+        self._registries: list[SharedRegistry | PrivateRegistry] = []
+
+    def watch(
+        self, endpoint: Endpoint | None, registries: Iterable[SharedRegistry | PrivateRegistry]
+    ) -> None:
+        """Add an endpoint, if there is one, and the registries that it shows."""
+        if endpoint is not None:
+            self._endpoints.append(endpoint)
+            self._registries += registries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_over(error):
+            return
+        for registry in self._registries:
+            registry.run_over = True
+        for endpoint in self._endpoints:
+            endpoint.finish()
+        if self._stays:
+            while not self._wait(LONGEST):
+                pass
+            return
+        start = time.monotonic()
+        intervals = {endpoint: endpoint.interval() for endpoint in self._endpoints}
+        unread = {
+            endpoint: (endpoint.reads + READS, start + min(LONGEST, 1 + (READS + 1) * interval))
+            for endpoint, interval in intervals.items()
+            if interval is not None
+        }
+        while any(
+            endpoint.reads < reads and time.monotonic() < until for endpoint, (reads, until) in unread.items()
+        ):
+            if self._wait(0.1):
+                return

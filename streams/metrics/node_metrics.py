@@ -88,6 +88,7 @@ class NodeMetrics:
         self.timing = Timing(self.shared, self.private, clock, steady)
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends[0])
         self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
+        self.private.gauge(PrivateMetric.RUN_OVER, lambda: self.private.run_over)
         if registry is not None:
             self.private.gauge(PrivateMetric.REGISTRY, registry)
         if labels is not None:

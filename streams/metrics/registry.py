@@ -127,6 +127,9 @@ class _Registry(Generic[M]):
 
     _takes: ClassVar[type]
 
+    run_over = False
+    """Whether the run is over; set at the process's end (LastReads)."""
+
     def __init__(self, **labels: str) -> None:
         self.labels = labels
         self.collected = CollectorRegistry()
@@ -195,6 +198,7 @@ class ProcessFigures:
     ) -> None:
         registry.gauge(SharedMetric.BUILD, lambda: 1, version("mirrormesh"))
         registry.gauge(SharedMetric.CONNECTED, connected)
+        registry.gauge(SharedMetric.RUN_OVER, lambda: registry.run_over)
         self._refused = {
             reason: registry.counter(SharedMetric.REFUSED, reason) for reason in dict.fromkeys(reasons)
         }

@@ -135,11 +135,13 @@ class Asked:
 class Stop:
     """A context in which either signal sets `asked` and does the actions of `then`, in the main thread.
 
-    `exit_code` is that of a process asked to stop.
+    `exit_code` is that of a process asked to stop. `stays`: at the end of the run the process waits, idle,
+    until it is asked to stop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, stays: bool = False) -> None:
         self.asked = Asked()
+        self.stays = stays
         self.exit_code = 0
         self._then: list[Callable[[], object]] = []
 

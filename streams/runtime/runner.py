@@ -406,7 +406,7 @@ class Runner:
             self._send(self.role.presence.topic, self.role.presence.value())
 
 
-def is_orderly(error: Ended) -> bool:
+def is_orderly(error: BaseException | None) -> bool:
     """Return whether a role that ended with this error is done, and has not failed."""
     return isinstance(error, ProcessExit) and not error.exit_code
 

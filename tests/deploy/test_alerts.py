@@ -51,6 +51,36 @@ def test_when_all_targets_vanish_it_is_told_and_still_after_a_day(tmp_path):
     assert names(fired(tmp_path, down, at="25h", every="5m")) == ["MetricsGone", "TargetDown"]
 
 
+OVER = 'mirrormesh_run_over{mesh="m",job="mirrormesh",instance="a:9100"}'
+UP = 'up{job="mirrormesh",instance="a:9100"}'
+ENDED = {name: values.partition("x")[0] + "x9 stale" for name, values in WORKING.items()} | {
+    OVER: "0x7 1x1 stale",
+    UP: f"1x9 0x{2 * DAY}",
+}
+"""Two reads see that the run is over; then no process answers any more, and all are targets still."""
+
+
+@pytest.mark.parametrize("at", ["4m", "9m", "90m"])
+def test_the_end_of_a_run_calls_nobody(tmp_path, at):
+    assert fired(tmp_path, ENDED, at=at) == []
+
+
+def test_processes_that_stay_after_the_end_of_a_run_call_nobody(tmp_path):
+    silent = {LAST_SEEN_B: "0+15x9 135x30", OVER: "0x7 1x32"}
+    still = {name: "7x39" for name in WORKING if "rounds_total" in name or "mirrormesh_round{" in name}
+    lead = {name: "0x39" for name in WORKING if "plan_lead" in name}
+    assert fired(tmp_path, WORKING | silent | still | lead) == []
+
+
+def test_a_run_that_follows_an_ended_one_is_watched_again(tmp_path):
+    """The next run of the mesh has another address, and vanishes; what the first one said does not count."""
+    second = 'mirrormesh_run_over{mesh="m",job="mirrormesh",instance="z:9100"}'
+    whole = ENDED | {second: "_x12 0x9 stale", 'mirrormesh_build_info{mesh="m",node="z"}': "_x12 1x9 stale"}
+    assert names(fired(tmp_path, whole)) == ["MeshGone"]
+    at_the_same = ENDED | {OVER: "0x7 1x1 _x2 0x9 stale", UP: "1x20 0x30"}
+    assert "TargetDown" in names(fired(tmp_path, at_the_same))
+
+
 def test_a_mesh_that_slows_after_a_backlog_or_at_its_start_calls_nobody(tmp_path):
     """For ten minutes of the hour it catches up, twenty times as fast; and it begins with no rate at all."""
     rounds = {

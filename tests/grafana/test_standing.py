@@ -109,7 +109,9 @@ ONE_STOPPED = living(until=10) | scheduling("6x10 5x29", "f")
 NO_SCHEDULER = living() | stale(scheduling("6x39"), 20)
 NO_BROKER = WELL | by_node("broker_connected", "1x30 0x9")
 ONE_WITHOUT_BROKER = WELL | by_node("broker_connected", lambda node: "1x30 0x9" if node == "c" else "1x39")
-OVER = stale(living(), 20) | stale(scheduling("6x39"), 18)
+GONE = stale(living(), 20) | stale(scheduling("6x39"), 18)
+OVER = GONE | by_node("run_over", "0x18 1 stale")
+STAYS = WELL | by_node("run_over", "0x18 1x20")
 
 
 @pytest.mark.parametrize("module", [overview, mesh])
@@ -123,14 +125,19 @@ def test_one_node_that_is_stopped_is_missing_in_red(says, module):
     assert says(NO_BROKER, module, "Live nodes") == {("live", RED): [6], without: [6]} | of
     assert says(ONE_WITHOUT_BROKER, module, "Live nodes") == {("live", RED): [6], without: [1]} | of
     assert says(living(), module, "Live nodes") == {}  # a party's own view
-    assert says(OVER, module, "Live nodes") == {("live", RED): [0]} | of
+    assert says(GONE, module, "Live nodes") == {("live", RED): [0]} | of
+    for over in (OVER, STAYS):
+        assert says(over, module, "Live nodes") == {("live: the run is over", GREY): [0]} | of
+    one_goes_on = STAYS | by_node("run_over", "0x39", "c")
+    assert says(one_goes_on, module, "Live nodes") == {("live", GREEN): [6]} | of
 
 
 def test_the_broker_is_that_of_every_node_of_the_mesh_file(says):
     of = {("of", GREY): [6]}
     assert says(WELL, mesh, "Broker") == {("connected", GREEN): [6]} | of
     assert says(ONE_STOPPED, mesh, "Broker") == {("connected", RED): [5]} | of
-    assert says(OVER, mesh, "Broker") == {("connected", RED): [0]} | of
+    assert says(GONE, mesh, "Broker") == {("connected", RED): [0]} | of
+    assert says(OVER, mesh, "Broker") == of
 
 
 @pytest.mark.parametrize("module", [overview, mesh])
@@ -142,7 +149,14 @@ def test_the_slowest_node_may_be_one_that_is_gone(says, module):
 
 
 def test_the_round_in_which_a_run_ended_stays(says):
-    assert says(OVER, overview, "Slowest node's round") == {("last seen at", GREY): [19 * 60]}
+    assert says(GONE, overview, "Slowest node's round") == {("last seen at", GREY): [19 * 60]}
+    assert says(OVER, overview, "Slowest node's round") == {("over at", GREY): [19 * 60]}
+    assert says(STAYS, overview, "Slowest node's round") == {("over at", GREY): [39 * 60]}
+    operator = scheduling("6x39") | {
+        'mirrormesh_plan_round{mesh="m",instance="s"}': "2001x39",
+        'mirrormesh_run_over{mesh="m",instance="s"}': "1x39",
+    }
+    assert says(operator, overview, "Slowest node's round") == {("over at", GREY): [2000]}
 
 
 def test_a_node_that_is_gone_grows_older_and_no_age_is_that_of_a_scrape(says):

@@ -321,7 +321,7 @@ class StatefulProcess:
         return template
 
     def _args(self) -> list[str]:
-        options = ["--state", STATE, "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json"]
+        options = ["--stay", "--state", STATE, "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json"]
         options += [f"--code={allowed}" for allowed in self.code]
         dashed = any(word.startswith("-") for word in self.arguments)
         return [self.kind, *options, *(["--"] if dashed else []), MESH_FILE, *self.arguments]
@@ -453,7 +453,7 @@ def of_scheduler(raw: RawMesh, place: ClusterPlace, cluster: Cluster) -> dict[st
 
 
 def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> Object:
-    args = ["scheduler", "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json", MESH_FILE]
+    args = ["scheduler", "--stay", "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json", MESH_FILE]
     ports = {"metrics": SHARED_PORT}
     process = container("scheduler", cluster.image, args, file, SCHEDULER, ports, "metrics", _RESOURCES)
     template = pod(file, process, labels, SCHEDULER, SCHEDULER, _SCHEDULER_GRACE)

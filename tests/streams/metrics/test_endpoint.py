@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.metrics.endpoint import MOST, Endpoint, NotServed
+from streams.metrics.endpoint import LONGEST, MOST, Endpoint, LastReads, NotServed
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.brokers.development import free_port, free_ports
 from tests.support.nodes.machines import learner, machine, plans, run_rounds, started
@@ -158,3 +158,84 @@ def test_held_connections_take_a_bounded_number_of_threads_and_keep_nobody_out(n
             assert connection.recv(1) == b""  # the oldest were ended, and not by a timeout
     for connection in held:
         connection.close()
+
+
+def over_by(port, registries, *, readings=2):
+    """What a reader sees of `run_over`: at each wait of the process at its end, from then on."""
+    seen = []
+
+    def wait(_):
+        if len(seen) < readings:
+            seen.append(samples_of(scraped(HERE, port)))
+        return len(seen) == readings
+
+    return seen, wait
+
+
+def samples_of(text):
+    """The values of `run_over`."""
+    return [float(line.split()[-1]) for line in text.splitlines() if line.startswith("mirrormesh_run_over{")]
+
+
+def ended(endpoint, registry, wait, *, error=None, stays=False):
+    """End a process whose endpoint that is, by an error."""
+    try:
+        with LastReads(lambda error: isinstance(error, KeyError), wait, stays=stays) as last:
+            last.watch(endpoint, [registry])
+            if error is not None:
+                raise error
+    except (KeyError, OSError):
+        pass
+
+
+def test_a_process_at_the_end_of_its_run_is_read_twice_before_it_ends(node):
+    endpoint, port = served(node.shared)
+    with endpoint:
+        assert samples_of(scraped(HERE, port)) == samples_of(scraped(HERE, port)) == [0]
+        seen, wait = over_by(port, node.shared, readings=10)
+        ended(endpoint, node.shared, wait, error=KeyError("the run is over"))
+        assert seen == [[1], [1]]
+        assert probed(port, "/livez") == (200, "alive")
+        assert probed(port, "/readyz") == (200, "ready\nthe run is over")
+
+
+def test_a_process_that_nobody_reads_or_that_fails_ends_at_once(node):
+    def never(_):
+        raise AssertionError("it waits")
+
+    endpoint, port = served(node.shared)
+    with endpoint:
+        ended(endpoint, node.shared, never, error=KeyError("the run is over"))
+        scraped(HERE, port)  # once by hand
+        ended(endpoint, node.shared, never, error=KeyError("the run is over"))
+        scraped(HERE, port)
+        node.shared.run_over = False
+        ended(endpoint, node.shared, never, error=OSError("it has failed"))
+        assert samples_of(scraped(HERE, port)) == [0]
+
+
+def test_a_process_waits_for_its_readers_no_longer_than_three_intervals(node, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("streams.metrics.endpoint.time.monotonic", lambda: clock[0])
+    endpoint, port = served(node.shared)
+
+    def wait(seconds):
+        clock[0] += seconds
+        return False
+
+    with endpoint:
+        for interval, most in ((5.0, 16.0), (600.0, LONGEST)):
+            for _ in range(2):
+                clock[0] += interval
+                scraped(HERE, port)
+            began = clock[0]
+            ended(endpoint, node.shared, wait, error=KeyError("the run is over"))
+            assert clock[0] - began == pytest.approx(most, abs=0.2)
+
+
+def test_a_process_that_stays_waits_until_it_is_asked_to_stop(node):
+    endpoint, port = served(node.shared)
+    with endpoint:
+        seen, wait = over_by(port, node.shared, readings=5)
+        ended(endpoint, node.shared, wait, error=KeyError("the run is over"), stays=True)
+        assert seen == [[1]] * 5

@@ -7,6 +7,7 @@ COMMITS = f"mirrormesh_journal_commit_seconds_bucket{{{NODE}"
 WORKING = {  # a mesh that is well, 40 samples of 15 s
     'mirrormesh_build_info{mesh="m",node="a",version="1"}': "1x39",
     'up{job="mirrormesh",instance="a:9100"}': "1x39",
+    'mirrormesh_run_over{mesh="m",job="mirrormesh",instance="a:9100"}': "0x39",
     'mirrormesh_rounds_total{mesh="m",node="a"}': "0+60x39",
     'mirrormesh_rounds_total{mesh="m",node="b"}': "0+60x39",
     'mirrormesh_round{mesh="m",node="a"}': "0+60x39",
@@ -82,7 +83,7 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             {name: "1x9 stale" for name in WORKING if "build_info" in name}
             | {'mirrormesh_build_info{mesh="n",node="a",version="1"}': "1x39"},
             MESH_M,
-            "No process of mesh m answers Prometheus: its run is over, or all is down.",
+            "No process of mesh m answers Prometheus, and its run was not over.",
         )
     ],
     "MetricsGone": [
@@ -103,7 +104,7 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
         (
             {'up{job="mirrormesh",instance="a:9100"}': "1x9 0x29", 'up{job="other",instance="z"}': "0x39"},
             {"job": "mirrormesh", "instance": "a:9100"},
-            "a:9100 does not answer Prometheus: its run is over, or it is down.",
+            "a:9100 does not answer Prometheus.",
         )
     ],
     "NodeBehind": [
