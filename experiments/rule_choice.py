@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.harness.one_release import Form, Rows, Sets, area
+from experiments.harness.made_up import Rows
+from experiments.harness.one_release import Form, Sets, area
 from nodes.rule import PlannedSlots, Public, noise_size
 from nodes.values import FloatArray
 from topology.keyed import generator
@@ -73,17 +74,17 @@ def sets() -> dict[str, Rows]:
     bananas, kinds = streamed("Bananas")
     segments, classes = streamed("ImageSegments")
     return {
-        "breast cancer": (scaled(cancer.data), signs(cancer.target == 0)),
-        "digits below 5": (digits.data / 16, signs(digits.target < 5)),
-        "digit 8": (digits.data / 16, signs(digits.target == 8)),
-        "Phishing": (scaled(phishing), signs(labels)),
-        "Phishing, buckets": (bucketed(phishing, 3), signs(labels)),
-        "Bananas, buckets": (bucketed(bananas, 8), signs(kinds)),
-        "ImageSegments": (
+        "breast cancer": Rows(scaled(cancer.data), signs(cancer.target == 0)),
+        "digits below 5": Rows(digits.data / 16, signs(digits.target < 5)),
+        "digit 8": Rows(digits.data / 16, signs(digits.target == 8)),
+        "Phishing": Rows(scaled(phishing), signs(labels)),
+        "Phishing, buckets": Rows(bucketed(phishing, 3), signs(labels)),
+        "Bananas, buckets": Rows(bucketed(bananas, 8), signs(kinds)),
+        "ImageSegments": Rows(
             scaled(segments),
             signs(name in {"brickface", "foliage", "window"} for name in classes),
         ),
-        "ImageSegments, buckets": (bucketed(segments, 4), signs(name == "cement" for name in classes)),
+        "ImageSegments, buckets": Rows(bucketed(segments, 4), signs(name == "cement" for name in classes)),
     }
 
 
@@ -99,12 +100,12 @@ def halves(rows: Rows) -> Sets:
     features, labels = rows
     order = generator("halves", 0).permutation(len(labels))
     learnt, scored = order[: len(order) // 2], order[len(order) // 2 :][:MOST]
-    return Sets((features[learnt], labels[learnt]), (features[scored], labels[scored]))
+    return Sets(Rows(features[learnt], labels[learnt]), Rows(features[scored], labels[scored]))
 
 
 def cells(name: str, rows: Rows) -> Iterator[Cell]:
     """Yield the cells of a set."""
-    parts, columns = halves(rows), rows[0].shape[1]
+    parts, columns = halves(rows), rows.features.shape[1]
     for epsilon, records in itertools.product(EPSILONS, RECORDS):
         public = Public(records, NODES, columns, columns, 2, Fraction(epsilon), DELTA)
         nu = noise_size(public, PlannedSlots(records, 1, "gaussian"), Fraction(epsilon), DELTA)

@@ -10,20 +10,22 @@ the median of twenty runs in other orders, with the 10th and the 90th percentile
 need the folder of sets, and are left out without it.
 """
 
-import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from experiments.harness.figures import table
+from experiments.harness.made_up import Rows
 from experiments.harness.meshes import node_name
 from experiments.harness.study import Measured, Study
-from experiments.harness.untuned import ENTRIES, Rows, rows_of
+from experiments.harness.untuned import ENTRIES, required_rows, rows_of
 from nodes.learner import Engine
 from nodes.losses.losses import scores
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.features import HEIGHT
+from nodes.rule import Public, chosen
 from nodes.values import Consensus, FloatArray, Observations
 from streams.local.scoring import auc
 from streams.mesh.mesh import Mesh
@@ -32,8 +34,6 @@ from topology.keyed import generator
 from topology.schedules import closing_rounds
 
 NODES, RING, RUNS, DELTA = 4, 16, 20, 1e-6
-LARGE_NOISE = 0.02
-"""The size of the noise above which the rule's kappa is 3 (`nodes.rule`)."""
 FORMS = ("class-sums, laplace", "class-sums, gaussian", "moments")
 OPEN = "moments, none"
 """Without privacy."""
@@ -48,49 +48,45 @@ QUICK = (("diabetes", 1.0, 100),)
 
 def learnt(seed: int, *, rows: str, form: str, epsilon: float, records: int, nodes: int = NODES) -> Measured:
     """Return AUC and accuracy of the model on the set's held-out rows, and the nodes' own AUC, (N,)."""
-    data = _rows(rows)
-    columns = data.rows.shape[1]
+    train, test = required_rows(rows)
+    columns = train.features.shape[1]
     mesh = Mesh(_settings(columns, ENTRIES[rows], form, epsilon, records, nodes))
     learner = mesh.node(node_name(0)).learner_with(ExactSampler())
     engine = Engine(learner, mesh.schedule)
-    order = generator("order", seed).permutation(len(data.positive))[: nodes * records]
+    order = generator("order", seed).permutation(len(train.labels))[: nodes * records]
     order = order.reshape(nodes, records)
-    labels = np.where(data.positive[order], 1.0, -1.0)
-    slot = Observations(_with_intercept(data.rows[order]), labels, np.ones(labels.shape, np.bool_))
+    labels = train.labels[order]
+    slot = Observations(_with_intercept(train.features[order]), labels, np.ones(labels.shape, np.bool_))
     (step,) = engine.steps([slot])
     decisions = engine.closed(step, closing_rounds(mesh.schedule, 1))
     releases = step.lesson.release
     one_mean = Consensus(np.broadcast_to(releases.mean(0), releases.shape))
     ideal = learner.algorithm.decide(2, one_mean, 1.0 / nodes)[0]
-    test = _with_intercept(data.test)
-    area, accuracy = _scored(decisions.mean(0), test, data)
+    test = Rows(_with_intercept(test.features), test.labels)
+    positive = (test.labels > 0).mean()
+    area, accuracy = _scored(decisions.mean(0), test)
     return {
         "auc": np.array(area),
         "accuracy": np.array(accuracy),
-        "nodes": np.array([_scored(decision, test, data)[0] for decision in decisions]),
-        "of_the_mean": np.array(_scored(ideal, test, data)[0]),
-        "majority": np.array(max(data.test_positive.mean(), 1 - data.test_positive.mean())),
+        "nodes": np.array([_scored(decision, test)[0] for decision in decisions]),
+        "of_the_mean": np.array(_scored(ideal, test)[0]),
+        "majority": np.array(max(positive, 1 - positive)),
     }
 
 
 def _settings(
     columns: int, entries: int, form: str, epsilon: float, records: int, nodes: int
 ) -> MeshSettings:
-    """Return the mesh, kappa by the size of the noise."""
-    kappa = 1.0 if form in {"moments", OPEN} else None
-    settings = _of_kappa(columns, entries, form, epsilon, records, nodes, kappa)
-    if kappa is None or _noise(settings, columns) <= LARGE_NOISE:
-        return settings
-    return _of_kappa(columns, entries, form, epsilon, records, nodes, 3.0)
-
-
-def _of_kappa(
-    columns: int, entries: int, form: str, epsilon: float, records: int, nodes: int, kappa: float | None
-) -> MeshSettings:
+    """Return the mesh, kappa by the rule."""
     name, mechanism = ("moments", "gaussian") if form == "moments" else form.split(", ")
     algorithm: dict[str, Any] = {"name": name}
-    if kappa is not None:
-        algorithm["kappa"] = kappa
+    if name == "moments":
+        public = Public(
+            *(records, nodes, columns, columns + 1, 2, Fraction(epsilon), DELTA),
+            algorithm=name,
+            mechanism=mechanism,
+        )
+        algorithm["kappa"] = chosen(public)["algorithm.kappa"].value
     elif mechanism == "laplace":
         algorithm["entries"] = entries
     privacy: dict[str, Any] = {"mechanism": mechanism, "epsilon": epsilon}
@@ -119,29 +115,16 @@ def _of_kappa(
     )
 
 
-def _noise(settings: MeshSettings, columns: int) -> float:
-    """Return nu: the size of the noise in the mean of all nodes' moments, if each has a full slot."""
-    deviation = Mesh(settings).node(node_name(0)).mechanism.noise_scale(1)
-    return math.sqrt(2 * columns / len(settings.nodes)) * deviation
-
-
-def _rows(name: str) -> Rows:
-    data = rows_of(name)
-    if data is None:
-        raise ValueError(f"{name} is not here")
-    return data
-
-
 def _with_intercept(rows: FloatArray) -> FloatArray:
     return np.concatenate([rows, np.full((*rows.shape[:-1], 1), HEIGHT)], -1)
 
 
-def _scored(decision: FloatArray, test: FloatArray, data: Rows) -> tuple[float, float]:
-    margins = scores(decision, test)
-    area = auc(margins, np.where(data.test_positive, 1.0, -1.0))
+def _scored(decision: FloatArray, test: Rows) -> tuple[float, float]:
+    margins = scores(decision, test.features)
+    area = auc(margins, test.labels)
     if area is None:
         raise ValueError("the held-out rows have one class alone")
-    return area, float(((margins > 0) == data.test_positive).mean())
+    return area, float(((margins > 0) == (test.labels > 0)).mean())
 
 
 def main(study: Study) -> None:

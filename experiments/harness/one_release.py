@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.harness.made_up import Rows
 from nodes.discriminant import Discriminant, NearestMean, RidgeDiscriminant
 from nodes.losses.losses import scores
 from nodes.privacy.exact import SimulatedSampler
@@ -20,9 +21,6 @@ from nodes.privacy.private import Private
 from nodes.values import FloatArray
 from streams.local.scoring import auc
 from topology.keyed import generator
-
-Rows = tuple[FloatArray, FloatArray]
-"""Features (n, d) without an intercept, and labels (n,), +-1."""
 
 
 class Form(NamedTuple):
@@ -35,7 +33,7 @@ class Form(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The rows that nodes learn from, and those that they have not seen."""
+    """The rows that nodes learn from, and those that they have not seen, without an intercept."""
 
     train: Rows
     test: Rows

@@ -10,12 +10,13 @@ import gzip
 import os
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from experiments.harness.adult import adult
-from experiments.harness.data import VARIABLE
+from experiments.harness.data import VARIABLE, Unavailable
+from experiments.harness.made_up import Rows
+from experiments.harness.one_release import Sets
 from nodes.sparse import dense
 from nodes.values import BoolArray, FloatArray
 from streams.mesh.file import load
@@ -47,18 +48,12 @@ _LOWEST = np.array([1_800, 0, 0, 0, -200, 0, 0, 0, 0, 0])
 _HIGHEST = np.array([4_000, 360, 60, 1_500, 600, 7_500, 255, 255, 255, 7_500])
 
 
-class Rows(NamedTuple):
-    """Rows (n, p) to learn from with their classes (n,), and others to score on."""
-
-    rows: FloatArray
-    positive: BoolArray
-    test: FloatArray
-    test_positive: BoolArray
-
-
 @cache
-def rows_of(name: str) -> Rows | None:
-    """Return a set's rows; None where it is not in the clone, and the folder of sets is not named."""
+def rows_of(name: str) -> Sets | None:
+    """Return a set's rows; None where it is not in the clone, and the folder of sets is not named.
+
+    Unavailable where the folder lacks it.
+    """
     if name == "adult":
         return _adult()
     if name == "diabetes":
@@ -66,28 +61,39 @@ def rows_of(name: str) -> Rows | None:
     root = os.environ.get(VARIABLE, "")
     if not root:
         return None
-    return _covertype(Path(root)) if name == "covertype" else _lending_club(Path(root))
+    try:
+        return _covertype(Path(root)) if name == "covertype" else _lending_club(Path(root))
+    except OSError as error:
+        raise Unavailable(f"{name}: cannot read {error.filename}") from None
 
 
-def _adult() -> Rows:
+def required_rows(name: str) -> Sets:
+    """Return a set's rows; Unavailable where they are not here."""
+    sets = rows_of(name)
+    if sets is None:
+        raise Unavailable(f"{name}: set {VARIABLE} to a folder that holds lendingclub and covertype")
+    return sets
+
+
+def _adult() -> Sets:
     """Return all training rows: none is declared public."""
     parts = adult()
     features, labels = (np.concatenate(both) for both in zip(parts.pilot, parts.train, strict=True))
     test, test_labels = parts.test
-    return Rows(_without_intercept(features), labels > 0, _without_intercept(test), test_labels > 0)
+    return Sets(Rows(_without_intercept(features), labels), Rows(_without_intercept(test), test_labels))
 
 
-def _diabetes() -> Rows:
+def _diabetes() -> Sets:
     file = load(example_mesh("emergency-visits.yaml"))
     parts = []
     for name, part in file.owns.items():
         if isinstance(part.source, FileSettings):
             source = part.source.model_copy(update={"take": None, "shuffle": False})
             features, labels = decoded(file, source, ("nodes", name, "source"))
-            parts.append((_without_intercept(dense(features)), labels > 0))
+            parts.append((_without_intercept(dense(features)), labels))
     test, test_labels = held_out(file)
-    rows, positive = (np.concatenate(both) for both in zip(*parts, strict=True))
-    return Rows(rows, positive, _without_intercept(dense(test)), test_labels > 0)
+    rows, labels = (np.concatenate(both) for both in zip(*parts, strict=True))
+    return Sets(Rows(rows, labels), Rows(_without_intercept(dense(test)), test_labels))
 
 
 def _without_intercept(features: FloatArray) -> FloatArray:
@@ -100,7 +106,7 @@ def _bounded(rows: FloatArray) -> FloatArray:
     return bounded
 
 
-def _lending_club(root: Path) -> Rows:
+def _lending_club(root: Path) -> Sets:
     path = root / "lendingclub" / "lendingclub_2007_2011.csv.gz"
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         loans = [row for row in csv.DictReader(file) if row["loan_status"] in {"Charged Off", "Fully Paid"}]
@@ -113,7 +119,7 @@ def _lending_club(root: Path) -> Rows:
     return _split(np.concatenate(blocks, axis=1), charged_off, len(loans) // 5)
 
 
-def _covertype(root: Path) -> Rows:
+def _covertype(root: Path) -> Sets:
     with np.load(root / "covertype" / "covtype.npz") as file:
         columns, kinds = file["X"].astype(np.float64), file["y"]
     some = generator("covertype", 0).permutation(len(kinds))[:60_000]
@@ -122,7 +128,7 @@ def _covertype(root: Path) -> Rows:
     return _split(columns, pines, 15_000)
 
 
-def _split(rows: FloatArray, positive: BoolArray, test: int) -> Rows:
+def _split(rows: FloatArray, positive: BoolArray, test: int) -> Sets:
     order = generator("held out", len(positive)).permutation(len(positive))
-    rows, positive = _bounded(rows)[order], positive[order]
-    return Rows(rows[test:], positive[test:], rows[:test], positive[:test])
+    rows, labels = _bounded(rows)[order], np.where(positive, 1.0, -1.0)[order]
+    return Sets(Rows(rows[test:], labels[test:]), Rows(rows[:test], labels[:test]))

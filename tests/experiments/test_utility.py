@@ -8,8 +8,9 @@ import pytest
 from experiments import untuned
 from experiments.harness import localisation
 from experiments.harness.adult import adult
+from experiments.harness.data import VARIABLE, Unavailable
 from experiments.harness.localisation import PRINTED_BOUND, measured, our_runs, printed_runs
-from experiments.harness.untuned import ENTRIES, rows_of
+from experiments.harness.untuned import ENTRIES, required_rows, rows_of
 from nodes.rule import Public, chosen
 from streams.tools.tuning.pilot import MovingTargets
 
@@ -79,7 +80,7 @@ def test_an_untuned_release_ranks_the_rows_it_has_not_seen(form):
 @pytest.mark.parametrize(("records", "pure", "with_delta"), CHOSEN)
 def test_the_table_has_what_the_rule_chooses(rows, records, pure, with_delta):
     """Form and kappa are those of a mesh file that names nothing but its rule."""
-    columns, entries = rows_of(rows).rows.shape[1], ENTRIES[rows]
+    columns, entries = required_rows(rows).train.features.shape[1], ENTRIES[rows]
     for form, delta in ((pure, None), (with_delta, 1e-6)):
         public = Public(
             records, 4, columns, columns + 1, 2, epsilon=Fraction(1), delta=delta, entries=entries
@@ -97,10 +98,22 @@ def test_the_table_has_what_the_rule_chooses(rows, records, pure, with_delta):
 
 def test_rows_are_within_their_bounds_and_their_entries():
     for name in ("adult", "diabetes"):
-        data = rows_of(name)
-        assert 0 <= data.rows.min() <= data.rows.max() <= 1
-        assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
-        assert (data.rows > 0).sum(1).max() <= ENTRIES[name]
+        features = required_rows(name).train.features
+        assert 0 <= features.min() <= features.max() <= 1
+        assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
+        assert (features > 0).sum(1).max() <= ENTRIES[name]
+
+
+@pytest.mark.parametrize("name", ["lending-club", "covertype"])
+def test_a_set_that_is_not_here_is_named(name, monkeypatch, tmp_path):
+    rows_of.cache_clear()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(Unavailable, match=f"{name}: cannot read {tmp_path}"):
+        required_rows(name)
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(Unavailable, match=f"{name}: set {VARIABLE}"):
+        required_rows(name)
+    rows_of.cache_clear()
 
 
 def test_the_public_rows_are_a_twentieth_and_not_learnt_from():
