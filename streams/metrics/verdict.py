@@ -161,7 +161,7 @@ class OwnerScore:
         self._nodes, self._noise = nodes, noise
         self._progress = Prequential(self.scorer)
         self._records: deque[tuple[Rows, FloatArray]] = deque()
-        self._numbers = 0
+        self._numbers, self._compacts = 0, False
         self._rounds = self._empty = self._clipped = self._learnt = self._rarer = self._positives = 0
         self._lengths, self._signal, self._noises = 0, 0.0, 0.0
         self._kept_back: tuple[Rows, FloatArray] | None = None
@@ -192,9 +192,15 @@ class OwnerScore:
             self._keep(_chosen(observations.features, observations.present), labels)
 
     def _keep(self, features: Rows, labels: FloatArray) -> None:
-        features = _compact(features)
+        features = _compact(features) if self._compacts else features
         self._records.append((features, labels))
         self._numbers += _size(features)
+        if (
+            self._numbers > MOST_NUMBERS and not self._compacts
+        ):  # to look for zeros takes time: only where it must
+            self._compacts = True
+            self._records = deque((_compact(rows), of_rows) for rows, of_rows in self._records)
+            self._numbers = sum(_size(rows) for rows, _ in self._records)
         while self._numbers > MOST_NUMBERS and len(self._records) > 1:
             self._numbers -= _size(self._records.popleft()[0])
 

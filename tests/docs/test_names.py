@@ -28,7 +28,8 @@ OTHERS = {
     *("SquaredNorm", "fast", "tools"),  # what once was, an extra, a folder of `streams`
     *("crc32", "fnlwgt"),  # of Python's zlib, and of the Adult data
     "secret_draws",  # a table of a journal
-    "mirrormesh_broker_connected",  # a metric with its prefix
+    "mirrormesh_broker_connected",  # metrics with their prefix
+    "mirrormesh_run_over",
     *("BrokerGone", "MeshStalled"),  # alerts, in deploy/prometheus/rules.yaml
     # a reader's own
     *("amount", "country", "customer", "island", "east", "rich", "emergency", "number_emergency", "no"),

@@ -116,6 +116,9 @@ class Measured(NamedTuple):
 
 
 def _clearly(less: Sequence[float], more: Sequence[float]) -> bool:
+    """Return whether values are less than those of the same runs; not so of a trial that was impossible."""
+    if not less:
+        return False
     differences = [high - low for low, high in zip(less, more, strict=True)]
     return fmean(differences) > BEYOND * _standard_error(differences)
 
