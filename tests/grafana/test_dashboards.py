@@ -24,6 +24,7 @@ OF_EVERYONE = {
     "file_generation",
     "messages_refused_total",
     "plan_generation",
+    "run_over",
 }
 FOR_OWNERS = {"learning": None, "overview": {"regret_average"}}
 """Private metrics that a dashboard may ask for; None: all."""
@@ -179,6 +180,7 @@ LEFT_OUT = {
     "pass_seconds",
     "registry_answers",
     "plans_ignored_total",
+    "private_run_over",
     "records_held_up",
     "releases_ignored_total",
     "releases_received_total",

@@ -121,7 +121,7 @@ def test_once_prints_a_table_and_lines_come_where_there_is_no_terminal(tmp_path,
         told = {words[1]: words[2] for line in said[3:] if (words := line.split())}
         names = list(mesh.file.mesh.nodes)
         assert told == dict.fromkeys(names, "31")  # a closing one
-        whole = ChargeCount(30, 30, exactly=False, planned=30)
+        whole = ChargeCount(31, 30, exactly=False, planned=31)
         assert public_charge_counts(mesh.file, names) == dict.fromkeys(names, whole)
         wait_until(lambda: "round 30 of 30" in lines.log)
         assert len(lines.log.splitlines()) == 1

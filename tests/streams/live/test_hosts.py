@@ -12,7 +12,8 @@ from streams.live.node_process import NodeProcess
 from streams.live.serving import Certificates, Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
-from streams.runtime.process import Failed
+from streams.runtime.process import Failed, Stop
+from streams.runtime.runner import is_orderly
 from streams.state import folder as state_folder
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalLocked, locked
@@ -163,7 +164,9 @@ def test_one_that_cannot_start_is_in_the_metrics_as_ended(host, file):
     b.show_refused(certificates)
     shared, private = [("127.0.0.1", port) for port in free_ports(2)]
     with ExitStack() as closing:
-        endpoints = Endpoints(shared, private, logging.getLogger("mirrormesh.nodes"), closing)
+        endpoints = Endpoints(
+            shared, private, logging.getLogger("mirrormesh.nodes"), closing, stop=Stop(), is_over=is_orderly
+        )
         endpoints.show({"a": b.metrics, "b": b.metrics}, lambda: None, certificates, host.process._ended)
         told = [not_ready(port) for _, port in (shared, private)]
     assert "b: has ended" in told[0]

@@ -12,6 +12,7 @@ from streams.live.serving import Certificates, Endpoints
 from streams.live.spend import NodeOptions
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from streams.runtime.process import ProcessStopped, Stop
+from streams.runtime.runner import is_orderly
 from tests.support.brokers.development import free_port, free_ports
 from tests.support.meshes.files import changed, loaded
 from tests.support.nodes.metrics import metrics, scraped
@@ -23,7 +24,7 @@ def served(shared, private):
     log, plain = logging.getLogger("mirrormesh.node.a"), BrokerSettings(servers="127.0.0.1:1")
     brokers = BrokersSettings(mesh=plain, data=plain, trust_broker=True)
     with ExitStack() as closing:
-        endpoints = Endpoints(shared, private, log, closing)
+        endpoints = Endpoints(shared, private, log, closing, stop=Stop(), is_over=is_orderly)
         endpoints.show({"a": figures}, lambda: None, Certificates(brokers, log))
         return [at and scraped("127.0.0.1", at[1]) for at in (shared, private)]
 
@@ -35,7 +36,9 @@ def test_private_metrics_are_served_where_they_are_asked_for_and_nowhere_else(mo
     opened = []
     monkeypatch.setattr("streams.live.serving.Endpoint", lambda *address: opened.append(address))
     with ExitStack() as closing:
-        Endpoints(None, None, logging.getLogger("mirrormesh.node.a"), closing)
+        Endpoints(
+            None, None, logging.getLogger("mirrormesh.node.a"), closing, stop=Stop(), is_over=is_orderly
+        )
     assert not opened
 
 
@@ -53,7 +56,7 @@ def test_why_a_node_has_ended_goes_to_the_owner_alone():
     brokers = BrokersSettings(mesh=plain, data=plain, trust_broker=True)
     log, ends = logging.getLogger("mirrormesh.nodes"), {"b": "the journal /srv/b cannot be used"}
     with ExitStack() as closing:
-        endpoints = Endpoints(shared, private, log, closing)
+        endpoints = Endpoints(shared, private, log, closing, stop=Stop(), is_over=is_orderly)
         endpoints.show({"a": metrics(), "b": metrics()}, lambda: None, Certificates(brokers, log), ends.get)
         told = [not_ready(port) for _, port in (shared, private)]
     assert "b: has ended" in told[0]

@@ -161,7 +161,7 @@ def test_a_model_of_a_state_predicts_with_what_the_loss_sees(tmp_path):
     _, k, _ = average = outcome.summary.average
     assert read.average == average
     assert k == 0.25  # F moves what nobody sees as well: the second coordinate stays, and pushes the first
-    said = predict(model, str(tmp_path / "a.csv")).records
+    said = predict(model, str(tmp_path / "a.csv"), vector="average").records
     assert [one for _, one in said] == pytest.approx([average[2] * u + average[0] * v for u, v in ROWS])
 
 

@@ -42,7 +42,13 @@ OF_AN_OWNER = {
     SharedMetric.SIMULATED,
     SharedMetric.QUERIES_REFUSED,
 }
-OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
+OF_EVERYONE = {
+    SharedMetric.BUILD,
+    SharedMetric.CERTIFICATE,
+    SharedMetric.CONNECTED,
+    SharedMetric.REFUSED,
+    SharedMetric.RUN_OVER,
+}
 OF_SOME_SOURCES = {PrivateMetric.REGISTRY, PrivateMetric.LABELS, PrivateMetric.HELD_UP}
 OF_SCORES = {
     PrivateMetric.SCORES,
@@ -116,7 +122,9 @@ def test_learner_and_owner_show_these_of_it_and_nothing_else():
     assert described(learner.shared) == expected(OF_EVERYONE | OF_A_COLLABORATION | OF_THE_LEARNER, labels)
     made = owner_metrics()
     assert described(made.shared) == expected(OF_EVERYONE | OF_A_COLLABORATION | OF_AN_OWNER, labels)
-    assert described(made.private) == expected({PrivateMetric.PASS, PrivateMetric.JOURNAL}, labels)
+    assert described(made.private) == expected(
+        {PrivateMetric.PASS, PrivateMetric.JOURNAL, PrivateMetric.RUN_OVER}, labels
+    )
 
 
 def test_an_owner_spends_with_each_answer_and_never_more_than_its_epsilon():

@@ -118,7 +118,13 @@ def test_times_and_predictions_too(tmp_path, monkeypatch):
     about = dict.fromkeys(("mesh", "run", "averaged", "algorithm"), "x")
     numbers = dict.fromkeys(("round", "nodes", "rounds"), 1)
     model = Model.model_construct(
-        **about, **numbers, loss=file.mesh.loss, dimension=2, newest=(1.0, 1.0), average=(1.0, 1.0)
+        **about,
+        **numbers,
+        loss=file.mesh.loss,
+        dimension=2,
+        source=None,
+        newest=(1.0, 1.0),
+        average=(1.0, 1.0),
     )
     settings = file.own("b").source
     made = predictions(
