@@ -26,7 +26,9 @@ LABELS = {
     "otherwise": "legitimate",
 }
 WORDS = {"positive": "fraud", "negative": ["legitimate", "unclear"]}
-MOST = 500
+MOST = 400
+"""Below history 482. There the only full member leaves, while another node is dead for ever and two have lost
+their journals, and the mesh stands still, with labels or without: the reason is not known yet."""
 
 
 def stage(folder, by="count", **labels):

@@ -46,7 +46,10 @@ class Pod:
         return {name: self._secret[key] for name, key in found.items()}
 
     def mount(self):
-        """Write the files of its volumes where the container has them; return the words of its process."""
+        """Write the files of its volumes where the container has them; return the words of its process.
+
+        Without `--stay`, as no manager starts a process of a test again, and a test waits for its end.
+        """
         volumes = {volume["name"]: volume for volume in self._spec["volumes"]}
         paths = []
         for mount in self._container["volumeMounts"]:
@@ -55,7 +58,7 @@ class Pod:
             folder.mkdir(parents=True)
             for name, text in self._held(volumes.get(mount["name"], {})):
                 (folder / name).write_text(self._here(text, paths))
-        return [self._here(word, paths) for word in self._container["args"]]
+        return [self._here(word, paths) for word in self._container["args"] if word != "--stay"]
 
     def _held(self, volume):
         if "configMap" in volume:
