@@ -1,11 +1,12 @@
-"""The model that an owner could fit to its own records alone, without noise: the rival of a mesh's model.
+"""The model that an owner could fit to its own records alone, without noise, to compare a mesh's model with.
 
-It costs no epsilon, as nothing of it leaves the owner. Two classes: logistic regression with a ridge, by
-Newton's method; C classes: one against the rest; numbers: ridge regression. Columns are divided by their root
-mean squares, then the ridge is 1, as scikit-learn's logistic regression has it by default.
+The model costs no epsilon, as nothing of it leaves the owner. For two classes it is logistic regression with
+a ridge, fitted by Newton's method; for C classes, one such regression of each class against the rest; for
+numbers, ridge regression. Columns are divided by their root mean squares. Then the ridge is 1, which is the
+default of scikit-learn's logistic regression.
 
-Records are predicted by a model that has not seen them: of 20 folds, each is left out once by one step of
-Newton's from the fit to all, which is how far one twentieth of the records moves it (Pregibon 1981).
+Each record is predicted by a model that has not seen it. The records are split into 20 folds. The model
+without a fold is approximated by one Newton step from the fit to all records (Pregibon 1981).
 """
 
 import math
@@ -21,8 +22,9 @@ MOST_COLUMNS = 600
 """The most columns that a model is fitted to: about a second's work."""
 FOLDS = 20
 SPREAD = math.sqrt(2)
-"""How much wider an interval of such predictions is than one of a fixed model's, as models of overlapping
-records err together: the variance is twice as large for 20 folds (Nadeau, Bengio 2003, section 3.2)."""
+"""How much wider an interval of out-of-fold predictions is than an interval of a fixed model's predictions.
+The models share most of their records, so their errors are correlated: for 20 folds the variance is twice as
+large (Nadeau, Bengio 2003, section 3.2)."""
 _STEPS, _HALVINGS, _ENOUGH = 25, 12, 1e-8
 
 Predict = Callable[[FloatArray], FloatArray]
@@ -34,7 +36,7 @@ def fits(columns: int) -> bool:
 
 
 def fitted(task: Task, classes: int, features: Rows, labels: FloatArray) -> Predict:
-    """Fit records (n, p) with labels (n,); return what predicts the labels, or classes' scores, of others."""
+    """Fit records (n, p) with labels (n,); return what predicts other records' labels or classes' scores."""
     rows, scales = _scaled(dense(features))
     if task is Task.NUMBERS:
         middle = float(labels.mean())
@@ -50,7 +52,7 @@ def fitted(task: Task, classes: int, features: Rows, labels: FloatArray) -> Pred
 def out_of_fold(task: Task, classes: int, features: Rows, labels: FloatArray) -> FloatArray:
     """Return predictions of the records by models that have not seen them: (n,), or classes' scores (n, C).
 
-    Scores of two classes are less their model's mean score, as those of two models do not compare.
+    For two classes, each model's mean score is subtracted, as scores of two models do not compare.
     """
     rows, _ = _scaled(dense(features))
     folds = np.arange(len(rows)) * FOLDS // max(1, len(rows))
@@ -110,7 +112,7 @@ def _logistic(rows: FloatArray, signs: FloatArray) -> FloatArray:
 
 
 def _left_out(rows: FloatArray, signs: FloatArray, folds: IntArray, centre: FloatArray) -> FloatArray:
-    """Return each record's score less that of `centre`, by a model that has not seen it."""
+    """Return each record's score minus that of `centre`, both by a model that has not seen the record."""
     weights = _logistic(rows, signs)
     slopes, curvature = _derivatives(rows, signs, weights)
     curved = rows * curvature[:, None]
@@ -130,7 +132,7 @@ def _objective(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> floa
 
 
 def _derivatives(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return each record's first and second derivative in its score, (n,)."""
+    """Return the first and second derivatives of each record's loss by its score, both (n,)."""
     odds: FloatArray = np.exp(-np.logaddexp(0.0, signs * (rows @ weights)))
     return -signs * odds, odds * (1.0 - odds)
 

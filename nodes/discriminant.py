@@ -1,13 +1,14 @@
-"""Decisions from class sums and moments: public maps of the consensus, without a step or a clip.
+"""Computes decisions from class sums and moments, as public functions of the consensus without step or clip.
 
-Releases are running means of a slot's noisy sums over h, q_{t+1} = z_t + (g_t - z_t)/t, so after t rounds of
-learning they are the mean of all nodes' g_1 ... g_t, as far as mixing has come. They are functions of the
-noisy sums alone. No decision enters them, so nothing is lost where a node decides otherwise. Decisions are
-computed from noisy values alone, so all of this is post-processing.
+Releases are running means of a slot's noisy sums g_t over h, q_{t+1} = z_t + (g_t - z_t)/t. So after t rounds
+of learning they are the mean of all nodes' g_1 ... g_t, as far as mixing has come. Releases are functions of
+the noisy sums alone. No decision enters them, so releases do not change where a node decides otherwise.
+Decisions are computed from noisy values alone, so they are post-processing.
 
-In the notation of `nodes.privacy.features`, everything is first divided by the released number of records f
-(of h), so records that are missing, empty slots, and nodes that have joined change nothing. With a class's
-share p_k = max(f_k/f, 0.04/C), divided by their sum, and mean mu_k = sum_k/(f p_k):
+In the notation of `nodes.privacy.features`, all sums are first divided by the released number of records f
+(as a share of h). So missing records, empty slots, and nodes that have joined do not change the scale. With
+each class's share p_k = max(f_k/f, 0.04/C), where shares are then divided by their sum, and its mean mu_k =
+sum_k/(f p_k):
 
 | features | decision |
 |---|---|
@@ -15,12 +16,13 @@ share p_k = max(f_k/f, 0.04/C), divided by their sum, and mean mu_k = sum_k/(f p
 | class sums, C classes | w_k = mu_k, cut |mu_k|^2/2 |
 | moments | w = (S + r I)^-1 (mu_+ - mu_-), cut w'mu + z(1 - p_+) sqrt(w'Sw) |
 
-mu is the mean of all rows, S = G/f - mu mu', r = max(nu, nu/2 - lambda_min(S)) (ridge linear discriminant
-analysis), nu = sqrt(2) sigma sqrt(d)/(f sqrt(N_eff)): the spectral norm of the noise in S, whose products
-have the deviation sigma/sqrt(2). sigma is the deviation of a coordinate of one node's mean over the rounds of
-learning; N_eff = 1/sum of squares of this round's weights, or in closing rounds of this node's row of their
-product, as mixing before them makes the noise only smaller. nu is at least 1e-4, for columns that depend on
-each other. z is the normal quantile: about a share p_+ of the rows is above the cut.
+Moments give the decision of ridge linear discriminant analysis. mu is the mean of all rows, S = G/f - mu mu',
+and the ridge is r = max(nu, nu/2 - lambda_min(S)). nu = sqrt(2) sigma sqrt(d)/(f sqrt(N_eff)) is the spectral
+norm of the noise in S, whose products have the deviation sigma/sqrt(2). sigma is the deviation of a
+coordinate's noise in one node's mean over the rounds of learning. N_eff = 1/sum of squares of this round's
+weights. In closing rounds the weights are this node's row of the product of these rounds' matrices. Mixing
+before them makes the noise only smaller. nu is at least 1e-4, for columns that are linearly dependent. z is
+the normal quantile, so about a share p_+ of the rows is above the cut.
 
 | case | decision |
 |---|---|
@@ -28,8 +30,8 @@ each other. z is the normal quantile: about a share p_+ of the rows is above the
 | one class alone, a noisy count at or below 0 | the share of 0.04/C |
 | a constant column, d = 1 | as any other: the ridge is above 0 |
 
-Sums are in one order; the eigenvalues are LAPACK's, so decisions are equal bit for bit on one machine, and
-releases, which no decision enters, everywhere.
+Sums are taken in a fixed order, but eigenvalues come from LAPACK. So decisions are equal bit for bit on one
+machine only. Releases are so on every machine, as no decision enters them.
 """
 
 import math
@@ -51,7 +53,7 @@ _LEAST_SHARE = 0.04
 
 
 class Discriminant(Protocol):
-    """Maps means of features (..., D) to decisions."""
+    """A function from means of features (..., D) to decisions (..., size)."""
 
     @property
     def length(self) -> int:
@@ -67,9 +69,10 @@ class Discriminant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NearestMean:
-    """The decision of class sums of `columns` numbers; two classes: one row, the second against the first.
+    """The decision from class sums of rows of `columns` numbers: one row a class; two classes: mu_+ - mu_-.
 
-    `intercept`: whether rows end with a constant `HEIGHT`, whose coordinate holds the cut.
+    `intercept`: whether records end with a constant `HEIGHT`. Then each row of the decision ends with a
+    coordinate for its cut.
     """
 
     columns: int
@@ -83,7 +86,7 @@ class NearestMean:
 
     @property
     def size(self) -> int:
-        """The length of a decision: rows of d numbers, and the cut's."""
+        """The length of a decision: of all its rows of d numbers, or of d + 1 with the cut."""
         return (1 if self.classes == 2 else self.classes) * (self.columns + self.intercept)
 
     def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:  # noqa: ARG002 # no ridge
@@ -100,9 +103,10 @@ class NearestMean:
 
 @dataclass(frozen=True, slots=True)
 class RidgeDiscriminant:
-    """The decision of moments of `columns` numbers, weighted by `kappa`.
+    """The decision from moments of rows of `columns` numbers; class sums in them are weighted by `kappa`.
 
-    `intercept`: whether rows end with a constant `HEIGHT`, whose coordinate holds the cut.
+    `intercept`: whether records end with a constant `HEIGHT`. Then the decision ends with a coordinate for
+    the cut.
     """
 
     columns: int
@@ -120,7 +124,7 @@ class RidgeDiscriminant:
         return self.columns + self.intercept
 
     def ridge(self, count: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Return nu of a released number of records, over h: the size of the noise in S."""
+        """Return nu, the size of the noise in S; `count`: the released number of records over h."""
         nu: FloatArray = math.sqrt(2 * self.columns) * deviations / count
         return np.maximum(nu, LEAST_RIDGE)
 
@@ -146,7 +150,7 @@ class RidgeDiscriminant:
         return np.where(total[..., None] > 0.0, weights, 0.0)
 
     def _second(self, quadratic: FloatArray) -> FloatArray:
-        """Return G (..., d, d) of its upper triangle (..., d (d + 1)/2)."""
+        """Return the symmetric G (..., d, d) whose upper triangle is `quadratic` (..., d (d + 1)/2)."""
         rows, columns = np.triu_indices(self.columns)
         entries = np.where(rows == columns, quadratic, quadratic * (WHOLE / PART))
         second = np.empty((*quadratic.shape[:-1], self.columns, self.columns))
@@ -156,7 +160,7 @@ class RidgeDiscriminant:
 
 
 def _centres(sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (records (...), 0 if there are none; classes' shares (..., C) and means (..., C, d))."""
+    """Return (number of records (...), at least 0; classes' shares (..., C); classes' means (..., C, d))."""
     total = np.add.reduce(counts, -1)
     learnt = total > _LEAST_COUNT
     count = np.where(learnt, total, 1.0)[..., None]
@@ -166,7 +170,7 @@ def _centres(sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _with_cut(weights: FloatArray, cuts: FloatArray) -> FloatArray:
-    """Return weights whose score of a row that ends with `HEIGHT` is 0 at the cut."""
+    """Return `weights` with a last coordinate by which a row that ends with `HEIGHT` scores 0 at the cut."""
     return np.concatenate([weights, -cuts[..., None] / HEIGHT], -1)
 
 
@@ -177,10 +181,10 @@ def _quantiles(shares: FloatArray) -> FloatArray:
 
 
 def mean_deviation(deviation: float, rounds: int, band: FloatArray | None = None) -> float:
-    """Return the deviation of a coordinate's noise in the mean of so many rounds.
+    """Return the deviation of a coordinate's noise in the mean of `rounds` rounds.
 
-    `deviation`: that of one draw. `band`: r_0 = 1, r_1, ... of correlated noise, whose sum over t rounds has
-    draw Z_{t-k} r_0 + ... + r_k times.
+    `deviation`: the deviation of one draw. `band`: the coefficients r_0 = 1, r_1, ... of correlated noise. In
+    its sum over t rounds the draw Z_{t-k} has the coefficient r_0 + ... + r_k.
     """
     if band is None:
         return deviation / math.sqrt(rounds)
@@ -195,11 +199,12 @@ Deviations = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningMeans:
-    """The algorithm: q_{t+1} = z_t + (g_t - z_t)/t, x_t = `decide_by`(z_t), which no set limits.
+    """The algorithm q_{t+1} = z_t + (g_t - z_t)/t with decisions x_t = `decide_by`(z_t), without constraint.
 
-    It is mirror descent with steps 1/t and a pull of 1 towards 0, and so has a public bound, `reach`: K, in
-    units of the features. `deviations`: of one node. `intercept`: whether records end with a feature that the
-    decision needs for its cut, and that no row has. `labelled`: whether labels are +-1, not 0 to C - 1.
+    It is mirror descent with steps 1/t and a pull of 1 towards 0. So releases have a public bound, `reach`,
+    which is K in units of the features. `deviations`: the noise of one node. `intercept`: whether records end
+    with a constant feature, which carries the decision's cut and is no part of a row. `labelled`: whether
+    labels are +-1 rather than 0 to C - 1.
     """
 
     decide_by: Discriminant
@@ -223,7 +228,7 @@ class RunningMeans:
 
     @property
     def dynamics(self) -> None:
-        """None: nothing moves by itself."""
+        """None: there are no dynamics."""
         return None
 
     @property
@@ -246,7 +251,7 @@ class RunningMeans:
         return np.concatenate([numbers, kinds[..., None]], -1)
 
     def decide(self, round: int, consensus: Consensus, share: FloatArray | float = 1.0) -> Decision:
-        """Return x_t, shape (..., size), from the rounds before; `share` is 1/N_eff."""
+        """Return the decision x_t, shape (..., size), by the consensus z_t; `share` is 1/N_eff."""
         deviations = self.deviations(max(1, round - 1)) * np.sqrt(share)
         return Decision(self.decide_by(consensus, np.broadcast_to(deviations, consensus.shape[:-1])))
 
@@ -259,5 +264,5 @@ class RunningMeans:
         return consensus + (gradient - consensus) / round
 
     def contain(self, z: FloatArray) -> FloatArray:
-        """Return z: a weighted average of releases is within their bound."""
+        """Return z unchanged, as a weighted average of releases is within their bound."""
         return z

@@ -1,9 +1,9 @@
-"""Scores decisions on records before they are learnt from (Dawid 1984), beside always guessing.
+"""Scores decisions on records before the records are learnt from (Dawid 1984), and compares with a guess.
 
-A slot is scored by the decision that was made before it, and only then told to the guess: the commonest
-class, the share of each class, or the mean of all labels so far. The first slot with a label is not scored:
-neither the decision nor the guess had anything to go by. Scores depend on records, so they are for the owner
-alone; memory does not grow with records.
+A slot's records are scored by the decision that was made before the slot. The guess is the commonest class,
+the share of each class, or the mean, by the labels of all earlier slots. The first slot with a label is not
+scored, as neither the decision nor the guess has anything to go by. Scores depend on records, so they are
+for the owner alone. Memory does not grow with the number of records.
 
 | loss | task | scores |
 |---|---|---|
@@ -13,7 +13,8 @@ alone; memory does not grow with records.
 | absolute, Huber | numbers | absolute error |
 | others | none | none |
 
-The scores of two decisions do not compare: one may be larger everywhere. So pairs are of one round.
+AUC and AUPRC use pairs of records of one round, as scores by two decisions do not compare: one decision's
+scores may all be the larger ones.
 """
 
 import math
@@ -44,7 +45,7 @@ class Task(StrEnum):
 
 
 def task_of(loss: Loss) -> Task | None:
-    """Return what the loss predicts, so that a guess stands beside it; None for no label, or an own loss."""
+    """Return what the loss predicts; None if it predicts no label, or is an own loss."""
     match unweighted(loss):
         case Hinge() | Logistic():
             return Task.TWO
@@ -58,10 +59,11 @@ def task_of(loss: Loss) -> Task | None:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Scores over records, each with its interval; what does not fit the task is None.
+    """Scores over records, each with its interval. Scores that the task does not have are None.
 
-    `accuracy_gain`, `loss_gain`: how much better than the guess, above 0 where better. `loss`: the mean log
-    loss in nats, or the mean squared or absolute error. `auprc_chance`: the AUPRC of a ranking by chance.
+    `accuracy_gain`, `loss_gain`: the advantage over the guess, above 0 where the decision is better. `loss`:
+    the mean log loss in nats, or the mean squared or absolute error. `auprc_chance`: the AUPRC of a ranking
+    by chance.
     """
 
     task: Task
@@ -77,15 +79,16 @@ class Figures:
 
     @property
     def ranks(self) -> bool:
-        """Whether a ranking has an interval, which of two classes says most."""
+        """Whether the AUC has an interval. For two classes the AUC is the most telling score."""
         return self.auc is not None and self.auc.low is not None
 
     @property
     def against_chance(self) -> tuple[str, int] | None:
-        """What decides, and 1 if it is better than guessing, 0 if its interval holds chance, -1 if worse.
+        """The deciding score's name, and 1 if it is better than guessing, 0 if undecided, -1 if worse.
 
-        Of two classes the ranking decides, where it has an interval, as the share of right classes says
-        nothing of a rare one. None where no interval is known.
+        Undecided means that the score's interval contains the value of guessing. For two classes the AUC
+        decides, where it has an interval, as accuracy says nothing of a rare class. None where no score has
+        an interval.
         """
         for name, estimate, chance in (
             ("AUC", self.auc, 0.5),
@@ -100,7 +103,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The scored records of a slot: moments of `right`, its gain, `loss`, its gain; pairs and precisions."""
+    """A slot's scores: moments of the columns of `LabelScorer.columns`, and sums of pairs and precisions."""
 
     number: int
     positives: int
@@ -111,7 +114,7 @@ class _Slot:
 
 
 class Guess:
-    """Guesses by all labels so far: the commonest class and the classes' shares, or the mean."""
+    """Guesses the commonest class, the classes' shares, or the mean, by all labels so far."""
 
     def __init__(self, task: Task, classes: int = 2) -> None:
         self._task = task
@@ -119,7 +122,7 @@ class Guess:
         self._counts = np.zeros(classes)
 
     def learn(self, labels: FloatArray) -> None:
-        """Take labels (n,); those of two classes are above 0 for the positive one."""
+        """Count labels (n,). Of two classes, the positive class has the labels above 0."""
         if not labels.size:
             return
         self.number += labels.size
@@ -151,10 +154,10 @@ class Guess:
 
 
 class LabelScorer:
-    """Scores records (n, p) with labels (n,) by a decision, for losses that have a task.
+    """Scores a decision on records (n, p) with labels (n,), for losses that have a task.
 
-    `calibrated`: whether a decision minimises the loss; else its log loss has no meaning. Raises ValueError
-    for a loss without a task.
+    `calibrated`: whether the decision minimises the loss. If not, its log loss has no meaning and is left
+    out. Raises ValueError for a loss without a task.
     """
 
     def __init__(self, loss: Loss, *, calibrated: bool = True) -> None:
@@ -170,7 +173,7 @@ class LabelScorer:
         return Guess(self.task, self.classes)
 
     def predictions(self, decision: FloatArray, features: Rows) -> FloatArray:
-        """Return the predictions (n,), of classes their scores (n, C); what is no number counts as 0."""
+        """Return the predictions (n,), or the classes' scores (n, C); NaN becomes 0."""
         loss = self.loss
         scores = (
             loss.scores(decision, features)
@@ -182,7 +185,7 @@ class LabelScorer:
         return np.nan_to_num(scores, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
 
     def columns(self, predictions: FloatArray, labels: FloatArray, guess: Guess) -> FloatArray:
-        """Return of each record whether it is right, its gain, its loss and its gain, shape (n, 4)."""
+        """Return for each record: 1 if right, the gain of that, the loss, the gain of that; shape (n, 4)."""
         columns = np.zeros((labels.size, 4))
         if self.task is not Task.NUMBERS:
             columns[:, 0] = self._right(predictions, labels)
@@ -235,7 +238,7 @@ class Prequential:
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def add(self, decision: FloatArray, observations: Observations) -> None:
-        """Score a slot's records at the decision that was made before it, as the loss sees it, (m,)."""
+        """Score a slot's records by the decision made before the slot: the part that the loss sees, (m,)."""
         present = observations.present
         labels = observations.labels[present]
         if not labels.size:
@@ -276,7 +279,7 @@ class Prequential:
         return _figures(self._scorer, self._all, self._positives, self._blocks)
 
     def last_figures(self) -> Figures | None:
-        """Return the scores of the last `LAST` records, in whole slots."""
+        """Return the scores of the last whole slots that have at least `LAST` records, or of all if fewer."""
         moments, blocks = RunningMoments(4), Blocks()
         for slot in self._last:
             moments.merge(slot.number, slot.means, slot.squares)
@@ -312,10 +315,11 @@ def _bounded(losses: FloatArray) -> FloatArray:
 
 
 class PageHinkley:
-    """Tells when the mean of a slot's loss has risen (Page 1954; Gama et al. 2013, section 3.2).
+    """Detects that the mean of the slots' losses has risen (Page 1954; Gama et al. 2013, section 3.2).
 
-    Values are in units of their own deviation so far. The sum of what lies above the mean so far, less the
-    allowance, has risen by more than the threshold above its least.
+    From each value the mean so far is subtracted; the difference is divided by the standard deviation so far,
+    and the allowance is subtracted. An alarm is raised when the sum of these numbers exceeds its minimum so
+    far by more than the threshold.
     """
 
     ALLOWANCE, THRESHOLD = 0.25, 25.0
@@ -326,7 +330,7 @@ class PageHinkley:
         self.alarms = 0
 
     def add(self, value: float) -> bool:
-        """Take a slot's mean loss; return whether it is the first of a change, from which all begins anew."""
+        """Add a slot's mean loss; return whether it raises an alarm. An alarm resets the detector."""
         away = value - self._mean
         if self._number >= LEAST_RECORDS and self._squares > 0.0:
             self._sum += away / math.sqrt(self._squares / (self._number - 1)) - self.ALLOWANCE

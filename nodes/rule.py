@@ -1,9 +1,9 @@
-"""Settings by rule: what a mesh file leaves out, from public values alone, with the reason for each choice.
+"""Chooses the settings that a mesh file leaves out, from public values alone, with a reason for each choice.
 
-`chosen` is a function of `Public`: the rule's block of the mesh file, and the dimension, epsilon, delta, loss
-and class weights, which all stand in the digest. It reads no clock, no record, no list of members, and no
-part of a node's own. A setting that the file gives enters as it is (`size`, `algorithm`, `mechanism`), and
-what follows is chosen for it.
+`chosen` depends on `Public` alone: on the rule's block of the mesh file, and on the dimension, epsilon,
+delta, loss and class weights. The digest covers all of these. `chosen` reads no clock, no record, no list of
+members, and no node's part of the file. Settings that the file gives (`size`, `algorithm`, `mechanism`) are
+kept, and the remaining settings are chosen to go with them.
 
 | case | algorithm | slots | mechanism |
 |---|---|---|---|
@@ -14,25 +14,27 @@ what follows is chosen for it.
 | one record a slot, no delta | dpdo-nc for classes, else as given | 1 | l2-sphere; laplace: see below |
 | any other loss or algorithm | as given | as given, else 1 | as above; without a delta laplace |
 
-One record a slot in two dimensions has laplace above epsilon 4, where its noise is less than l2-sphere's.
+For one record a slot in two dimensions and epsilon above 4 the mechanism is laplace, as its noise is then
+less than l2-sphere's.
 
-nu is the size of the noise in the moments' covariance (`nodes.discriminant`) at kappa = 1 and at the mean of
-all members, after all records: with n records in T slots, N members, d features, and the deviation s of one
-coordinate's noise in the sum over the slots,
+nu is the size of the noise in the moments' covariance (`nodes.discriminant`), at kappa = 1, in the mean of
+all members' releases after all records. With n records in T slots, N members, d features, and the deviation s
+of one coordinate's noise in the sum over the slots,
 
     nu = sqrt(2 d) s/(n sqrt(N)),  s = sigma Delta sqrt(T), Delta^2 = 2 (1 + kappa^2 (1 + c^2)), c = 1/3.
 
-sigma is the Gaussian noise of (epsilon, delta) at sensitivity 1. Noise that is correlated over rounds has its
-own s. A stream without an end is looked at after 500 rounds. Where nu is large the ridge is, and the second
-moments have no effect on the decision: then they only make the noise larger.
+sigma is the deviation of the Gaussian noise for (epsilon, delta) at sensitivity 1. For noise that is
+correlated over rounds s is computed from the correlation (`mean_deviation`). For a stream without an end nu
+is that after 500 rounds. Where nu is large, the ridge is large too, and the second moments have no effect on
+the decision. Then they only make the noise larger, so class sums are chosen.
 
-The thresholds and kappa were chosen on packaged data sets by `experiments/rule_choice.py`, and are reported
-on others by `experiments/rule_report.py`.
+The thresholds and kappa were chosen on packaged data sets by `experiments/rule_choice.py`. Results on other
+data sets are reported by `experiments/rule_report.py`.
 
-For one record a slot and classes: rows have L2 norm 1, so no gradient is longer than the bound, and the clip
-never bites. The set is the ball of radius R = 1, in which hinge is linear, and the step is that of the least
-bound on the regret (Zinkevich 2003): with G the root of the mean square length of a noisy gradient, alpha = R
-sqrt(N/T)/G, or R sqrt(N/t)/G in round t of a stream without an end.
+For one record a slot and classes, rows have L2 norm 1, so no gradient is longer than the bound, and the clip
+shortens none. The constraint set is the ball of radius R = 1, in which hinge is linear. The step size is the
+one with the least bound on the regret (Zinkevich 2003). With G the root of the mean square length of a noisy
+gradient, it is alpha = R sqrt(N/T)/G, or R sqrt(N/t)/G in round t of a stream without an end.
 """
 
 import math
@@ -68,7 +70,7 @@ SUMS = ("class-sums", "moments")
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """What the rule reads.
+    """The public values that the rule reads.
 
     Attributes
     ----------
@@ -78,11 +80,11 @@ class Public:
     columns, dimension
         The number of features without an intercept, and of coordinates that a loss sees.
     classes
-        The number of classes that the loss tells apart; 0: it is another loss.
+        The number of classes that the loss distinguishes; 0 for a loss without classes.
     weighted
         Whether there are class weights.
     epsilon, delta
-        Those of one release; None: none.
+        The privacy parameters of one release; None: the file gives none.
     size, algorithm, mechanism
         As the file gives them; None: the rule chooses.
     """
@@ -102,7 +104,7 @@ class Public:
 
 
 class RuleChoice(NamedTuple):
-    """A setting's value as a mesh file has it, and why."""
+    """A setting's value in the form that a mesh file has, and the reason for it."""
 
     value: Any
     why: str
@@ -111,13 +113,13 @@ class RuleChoice(NamedTuple):
 def chosen(public: Public) -> dict[str, RuleChoice]:
     """Return the rule's choices by their keys in the mesh file (with dots), in the order of derivation.
 
-    Each choice follows from the settings in the file, also from the value that it replaces.
+    There is a choice also for a setting that the file gives. Later choices then follow from the file's value.
     """
     return dict(_choices(public))
 
 
 class PlannedSlots(NamedTuple):
-    """The records of a slot, the number of slots (None: without an end), and the noise on each."""
+    """The records of a slot, the number of slots (None: without an end), and the mechanism."""
 
     size: int
     rounds: int | None
@@ -125,7 +127,7 @@ class PlannedSlots(NamedTuple):
 
 
 def _choices(public: Public) -> Iterator[tuple[str, RuleChoice]]:
-    """Yield the choices; what the rule has no answer for is left out."""
+    """Yield the choices. Settings for which the rule has no choice are left out."""
     size = _size(public)
     yield "slots.size", size
     records = public.size or size.value
@@ -157,7 +159,7 @@ def _size(public: Public) -> RuleChoice:
 
 
 def _mechanism(public: Public, size: int, rounds: int | None) -> RuleChoice:
-    """Return the mechanism of slots of that size."""
+    """Return the mechanism for `rounds` slots of `size` records."""
     if public.delta is not None and (rounds is None or rounds > FEW_ROUNDS):
         stream = "a stream without an end" if rounds is None else f"more than {FEW_ROUNDS} rounds"
         return RuleChoice("gaussian-bisr", f"a delta, and {stream}: a sum over rounds has less noise")
@@ -173,7 +175,7 @@ def _mechanism(public: Public, size: int, rounds: int | None) -> RuleChoice:
 
 
 def bands_of(rounds: int | None, length: int) -> int:
-    """Return the rounds over which noise is correlated, for releases of that length."""
+    """Return over how many rounds noise is correlated, for releases of `length` numbers."""
     largest = MOST_BANDS if length <= LONG_RELEASE else BANDS_OF_LONG
     return min(largest, rounds or largest)
 
@@ -194,7 +196,7 @@ def noise_size(
 
 
 def noise_multiplier(epsilon: float, delta: float) -> float:
-    """Return sigma: the least Gaussian noise at sensitivity 1 for (epsilon, delta); inf out of range."""
+    """Return sigma: the least Gaussian noise for (epsilon, delta) at sensitivity 1; inf out of range."""
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         return math.inf
     low, high = 2.0**-40, 2.0**40  # of mu = 1/sigma, on a scale of ratios
@@ -205,7 +207,7 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
 
 
 def _sums(public: Public, slots: PlannedSlots) -> Iterator[tuple[str, RuleChoice]]:
-    """Yield the algorithm that sums rows, what belongs to it, and the bands of its noise."""
+    """Yield class sums or moments, the algorithm's parameters, and the bands of its noise."""
     correlated = slots.mechanism == "gaussian-bisr"
     length = (public.columns + 4) * (public.columns + 1) // 2
     bands = bands_of(slots.rounds, length)
@@ -239,7 +241,7 @@ def _nu(public: Public, slots: PlannedSlots, bands: int) -> float:
 
 
 def _name(public: Public, slots: PlannedSlots, nu: float) -> tuple[str, str]:
-    """Return class-sums or moments, and why."""
+    """Return the name of the algorithm, class-sums or moments, and the reason for it."""
     if public.weighted:
         return "class-sums", "class weights: each class has its own mean, however many records it has"
     if public.classes > 2:
@@ -264,7 +266,7 @@ def _why_bands(rounds: int | None, length: int) -> str:
 
 
 def _gradients(public: Public, slots: PlannedSlots) -> Iterator[tuple[str, RuleChoice]]:
-    """Yield the bands of gradients' noise and, for losses of classes, what clips and moves."""
+    """Yield the bands of gradients' noise and, for losses of classes, the clip, algorithm, set and step."""
     if slots.mechanism == "gaussian-bisr":
         bands = bands_of(slots.rounds, public.dimension)
         yield "privacy.bands", RuleChoice(bands, _why_bands(slots.rounds, public.dimension))
@@ -285,7 +287,7 @@ def _gradients(public: Public, slots: PlannedSlots) -> Iterator[tuple[str, RuleC
 
 
 def _longest_gradient(public: Public, norm: str) -> float:
-    """Return the most that a gradient of a row of L2 norm 1, and an intercept, is long."""
+    """Return the largest norm of a gradient at a row of L2 norm 1 with an intercept."""
     entries = min(public.entries or public.columns, public.columns)
     row = math.sqrt(entries) + HEIGHT if norm == "L1" else math.hypot(1.0, HEIGHT)
     classes = 1.0 if public.classes <= 2 else (2.0 if norm == "L1" else math.sqrt(2.0))
@@ -307,6 +309,6 @@ def _noisy_length(public: Public, slots: PlannedSlots, bound: float) -> float:
 
 
 def _rounded(value: float, *, up: bool = False) -> float:
-    """Return three digits of a value above 0, which every platform computes alike; `up`: not less."""
+    """Return a value above 0 rounded to three digits, so that all platforms agree; `up`: rounded up."""
     digits = 2 - math.floor(math.log10(value))
     return round(math.ceil(value * 10**digits) / 10**digits, digits) if up else round(value, digits)

@@ -23,21 +23,21 @@ norm.
 *K.* For class sums K is R + c in L1 and sqrt(R^2 + c^2) in L2. For moments let A = 128^2 and B = 181^2 <= 2A.
 Then sum A k_i^4 + sum_{i<j} B k_i^2 k_j^2 <= A (sum k_i^2)^2 <= A R^4, so K^2 = A R^4 + m^2 (R^2 + c^2).
 
-*Distance.* In L1 it is 2K, which rows of two classes reach, as they share no coordinate. In L2, if no
-coordinate of k is negative, no coordinate of phi is. So <phi, phi'> >= 0 and ||phi - phi'||^2 <= ||phi||^2 +
-||phi'||^2 <= 2 K^2. The distance is sqrt(2) K and not 2K.
+*Distance.* In L1 the distance is 2K. Rows of two classes reach it, as their features share no coordinate. In
+L2, if no coordinate of k is negative, no coordinate of phi is. So <phi, phi'> >= 0 and ||phi - phi'||^2 <=
+||phi||^2 + ||phi'||^2 <= 2 K^2. The distance is sqrt(2) K and not 2K.
 
 *Signed rows in L2.* Let r = k, s = k' and t = <r, s>, |t| <= R^2.
 
-Two rows of two classes share no coordinate of the class sums. The quadratic parts' product is B t^2/2 + (A -
-B/2) sum r_i^2 s_i^2 >= B t^2/2 >= 0. So the square of the distance is 2 K^2 again.
+Two rows of two classes share no coordinate of the class sums. The inner product of their quadratic parts is
+B t^2/2 + (A - B/2) sum r_i^2 s_i^2 >= B t^2/2 >= 0. So the square of the distance is 2 K^2 again.
 
-For two rows of one class c cancels. For class sums ||r - s||^2 <= 4 R^2. For moments the square is at most A
-||r||^4 + A ||s||^4 - B t^2 + m^2 (||r||^2 + ||s||^2 - 2t). This grows with both norms, so it is at most 2 A
-R^4 + 2 m^2 R^2 - B t^2 - 2 m^2 t. It is largest at t = -m^2/B, where the last two terms add m^4/B. If m^2 > B
-R^2, it is largest at t = -R^2, where they add 2 m^2 R^2 - B R^4. With kappa = m/(128 R), rho = B/(2A) and R
-as unit this distance is sqrt(2 (1 + kappa^2) + kappa^4/(2 rho)). Beyond kappa^2 = 2 rho it is 2 kappa, up to
-1 - rho = 0.0002 below the root.
+For two rows of one class c cancels. For class sums ||r - s||^2 <= 4 R^2. For moments the squared distance is
+at most A ||r||^4 + A ||s||^4 - B t^2 + m^2 (||r||^2 + ||s||^2 - 2t). This bound grows with both norms, so it
+is at most 2 A R^4 + 2 m^2 R^2 - B t^2 - 2 m^2 t. The latter is largest at t = -m^2/B, where its last two
+terms add m^4/B. If m^2 > B R^2, it is largest at t = -R^2, where they add 2 m^2 R^2 - B R^4. With kappa =
+m/(128 R), rho = B/(2A) and R as unit this distance is sqrt(2 (1 + kappa^2) + kappa^4/(2 rho)). Beyond
+kappa^2 = 2 rho it is 2 kappa, up to 1 - rho = 0.0002 below the root.
 
 A record that is added or removed moves the sum by at most K. Sums of h records must be below h K, which
 mechanisms check.
@@ -75,7 +75,7 @@ _CHUNK = 1 << 20  # rows whose products, up to 2^31, sum to less than 2^53: floa
 
 
 class RowFeatures(Protocol):
-    """Sums what rows (..., n, d + 1) add: d numbers and the number of the class."""
+    """Sums the features of rows (..., n, d + 1), each of d numbers and the number of its class."""
 
     @property
     def norm(self) -> Literal["l1", "l2"]:
@@ -109,7 +109,8 @@ class RowFeatures(Protocol):
 class ClassSums:
     """Sums and counts of the rows of each class.
 
-    `entries`: in L1, the most numbers of a row that are not 0, so sqrt(entries) bounds a row of L2 norm 1.
+    `entries`: the most numbers of a row that are not 0, for L1. sqrt(entries) bounds the L1 norm of a row of
+    L2 norm 1.
     `signed`: rows may hold negative numbers. Raises ValueError for settings out of range.
     """
 
@@ -178,7 +179,7 @@ class ClassSums:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Second moments of all rows, sums and counts of those of two classes, weighted by `kappa`.
+    """Second moments of all rows, with the sums and counts of two classes' rows, weighted by `kappa`.
 
     `signed`: rows may hold negative numbers. Raises ValueError for settings out of range.
     """
@@ -268,7 +269,7 @@ def root_up(square: int) -> int:
 def _held(
     rows: FloatArray, bound: float, norm: Literal["l1", "l2"], classes: int, *, signed: bool
 ) -> tuple[FloatArray, FloatArray, int, int]:
-    """Return (rows (..., n, d) in the bound, 1 where a row is of a class (..., C, n), clipped, broken)."""
+    """Return (rows (..., n, d) in the bound, membership of classes (..., C, n), clipped, broken)."""
     numbers, labels = np.ascontiguousarray(rows[..., :-1]), rows[..., -1]
     bounded, clipped, _ = clip(numbers, bound, norm)
     finite = np.isfinite(np.add.reduce(np.abs(numbers) if norm == "l1" else numbers * numbers, -1))

@@ -1,4 +1,4 @@
-"""Serves a process's metrics and probes on its own thread: /metrics, /livez, /readyz."""
+"""Serves a process's metrics (/metrics) and probes (/livez, /readyz) from a separate thread."""
 
 import socket
 import time
@@ -25,10 +25,10 @@ class NotServed(Exception):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Answers each connection in a thread, `MOST` at a time; one more connection ends the oldest.
+    """Answers each connection in a thread, `MOST` at a time. A further connection ends the oldest one.
 
     Without this limit a client could occupy a thread, and its memory, for each of any number of connections.
-    The oldest connection ends, as a probe is answered at once: so no client can keep probes out by open
+    The oldest connection ends, as a probe is answered at once. So no client can keep probes out by open
     connections.
     """
 
@@ -99,10 +99,10 @@ class Endpoint:
         stalled: Callable[[], str | None] = lambda: None,
         noted: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Show a registry. The functions return a reason, or None.
+        """Serve a registry's metrics from now on. Each function returns a text, or None.
 
-        `missing`: what the process still waits for. `stalled`: which part of it makes no progress. `noted`: a
-        note that /readyz adds, ready or not.
+        `missing`: what the process still waits for. `stalled`: which part of the process makes no progress.
+        `noted`: a note that /readyz adds, whether ready or not.
         """
         self._collected, self._missing, self._stalled = registry.collected, missing, stalled
         self._noted = noted
@@ -152,7 +152,7 @@ class Endpoint:
 
 
 def _probed(well: str, reason: str | None) -> tuple[str, str]:
-    """Return the status and text of a probe; `reason` None: the probe succeeds."""
+    """Return the status and text of a probe's answer. The probe succeeds if `reason` is None."""
     return ("200 OK", well) if reason is None else ("503 Service Unavailable", reason)
 
 
@@ -162,15 +162,15 @@ READS = 2
 
 
 class LastReads:
-    """Keeps a process at the end of its run until the readers of its metrics have seen that the run is over.
+    """Keeps a process alive after its run until the readers of its metrics have seen that the run is over.
 
-    A process that ends at once looks like one that was killed: a reader sees an address that does not answer.
-    So the process serves `run_over` 1 until each endpoint that is read regularly was read `READS` times more,
-    for three of its intervals and `LONGEST` seconds at most.
+    A process that ends at once looks like one that was killed, as its address no longer answers readers. So
+    the process serves `run_over` 1 until each endpoint that is read regularly was read `READS` times more,
+    for at most three of the endpoint's intervals and at most `LONGEST` seconds.
 
     Enter this context after the endpoints. `is_over` returns whether an exception is the end of the run.
-    `wait` waits for that many seconds and returns whether the process was asked to stop. With `stays` it
-    waits until then.
+    `wait` waits for a number of seconds and returns whether the process was asked to stop. With `stays` the
+    process waits until it is asked to stop.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Puts a verdict into a sentence, the same in every command: for the owner of the records alone."""
+"""Writes a verdict as a sentence, the same in every command, for the owner of the records alone."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,7 +16,7 @@ _SIDES = {1: "better than guessing", 0: "no better than guessing", -1: "worse th
 
 
 def judged(verdict: Verdict) -> str:
-    """Return the judgement: against guessing, against the owner's own records alone, why, and drift."""
+    """Return the judgement: against guessing, against the owner's model alone, likely causes, and drift."""
     parts = [against_guessing(verdict)]
     if verdict.alone is not None and verdict.closing is not None:
         parts += _against_alone(verdict.alone, verdict.closing.task)
@@ -34,7 +34,7 @@ NO_CAUSE = "no reason shows in the run's numbers: its records may hold nothing t
 
 
 def against_guessing(verdict: Verdict) -> str:
-    """Return how the decision compares with guessing, by which measure, of which records."""
+    """Return how the decision compares with guessing, by which measure, and on which records."""
     decides = verdict.decides
     if decides is None:
         figures = verdict.closing or verdict.before
@@ -102,7 +102,7 @@ def _words(cause: Cause, facts: Facts) -> str:
 
 
 def as_tree(verdict: Verdict) -> dict[str, Any]:
-    """Return plain values for JSON, with the sentence; what is not known is left out."""
+    """Return the verdict and its sentence as plain values for JSON. Unknown values are left out."""
     tree: dict[str, Any] = _without_none(asdict(verdict))
     decides = verdict.decides
     side = None if verdict.side is None else _SIDES[verdict.side]

@@ -1,12 +1,15 @@
-"""The verdict on what one owner's records have learnt: is the decision better than guessing, and than alone.
+"""Judges by one owner's records whether decisions are better than guessing and than the owner's model alone.
 
-It depends on records and has no noise, so it is for the owner alone, as regret is. Nothing of it may reach a
-release, a plan, a log, an exit code, or a model that others get.
+A verdict depends on records and has no noise, so it is for the owner alone, as regret is. Nothing of a
+verdict may reach a release, a plan, a log, an exit code, or a model that others get.
 
-What it goes by, best first: records that were kept back; the closing decision on the owner's own records,
-where noise of an epsilon up to `HARMLESS` kept it from learning them by heart; in runs of at least 20 rounds
-the run's records, each predicted before it was learnt from; the closing decision on the records that it
-learnt from, an optimist.
+What a verdict rests on, best first:
+
+1. The closing decision on records that were kept back.
+2. The closing decision on the owner's own records, where noise of an epsilon up to `HARMLESS` kept it from
+   learning them by heart.
+3. In runs of at least 20 rounds, the run's records, each predicted before it was learnt from.
+4. The closing decision on the records that it learnt from. This may be too optimistic.
 """
 
 import math
@@ -27,7 +30,7 @@ from streams.mesh.mesh import MeshNode
 
 HARMLESS = 1.0
 """The largest epsilon of a record at which a decision's score of the very records that it learnt from was
-measured to flatter it by nothing: by -0.004 to -0.001 of the area, on income with 250 to 7,733 records."""
+measured not to flatter it: the area changed by -0.004 to -0.001, on income with 250 to 7,733 records."""
 MOST_NUMBERS = 1 << 20
 """The most numbers of an owner's own records that are kept for the verdict, the newest: 8 MiB, or, of sparse
 rows, some 24 MiB."""
@@ -36,7 +39,7 @@ MOST_FITTED = 1 << 22
 
 
 class Basis(StrEnum):
-    """The records that a verdict is of."""
+    """The records that a verdict rests on."""
 
     KEPT_BACK = "records that were kept back"
     OWN = "the records that it learnt from"
@@ -55,10 +58,11 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run has had to learn from; the owner's own.
+    """Numbers of a run that may explain why nothing was learnt; for the owner alone.
 
-    `noise`: the noise's length over that of a slot's mean gradient, on average; None where no noise is on
-    gradients. `rarer`: the records of the rarer of two classes. `clipped`: the share of gradients shortened.
+    `noise`: the ratio of the noise's length to the length of a slot's mean gradient, both on average; None
+    where gradients have no noise. `rarer`: the number of records of the rarer of two classes. `clipped`: the
+    share of gradients that the clip shortened.
     """
 
     rounds: int
@@ -74,9 +78,9 @@ class Facts:
     def causes(self) -> list[Cause]:
         """Return up to two reasons why nothing was learnt, the likelier first.
 
-        Each is a ratio of what the run had to what it takes, by rules of thumb: noise falls with the root of
-        rounds and nodes; ten records of the rarer class for each number learnt (Peduzzi et al. 1996); 20
-        steps; half of all gradients clipped; a quarter of all slots empty.
+        Each reason is rated by how far the run is beyond a limit, by rules of thumb: noise that falls with
+        the root of rounds and nodes; ten records of the rarer class for each number learnt (Peduzzi et al.
+        1996); 20 steps; half of all gradients clipped; a quarter of all slots empty.
         """
         rounds = max(1, self.rounds)
         rarer = math.inf if self.rarer is None else max(1, self.rarer * self.nodes)
@@ -93,13 +97,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The scores of one owner's run. What is not known is None.
+    """The scores of one owner's run. Unknown scores are None.
 
-    `before`: of all records but the first slot's, each before it was learnt from, over `rounds` slots;
-    `last`: of the last ones. `closing`: of the run's last decision on `basis`. `private`: whether noise
-    kept it from learning its records by heart. `alone`: how much better the closing decision is than a model
-    of the owner's own records alone: by area, accuracy or error. `drifts`: how often the loss has risen for
-    good.
+    `before`: the scores of all records but the first slot's, each predicted before it was learnt from, over
+    `rounds` slots. `last`: such scores of the last records alone. `closing`: the scores of the run's last
+    decision on the records of `basis`. `private`: whether noise kept the decision from learning its records
+    by heart. `alone`: how much better, by area, accuracy or error, the closing decision is than a model of
+    the owner's own records alone. `drifts`: how often a lasting rise of the loss was detected.
     """
 
     before: Figures | None
@@ -114,12 +118,12 @@ class Verdict:
 
     @property
     def is_optimist(self) -> bool:
-        """Whether the closing decision may know its records by heart."""
+        """Whether the closing decision is scored on records that it may have learnt by heart."""
         return self.basis is Basis.OWN and not self.private
 
     @property
     def decides(self) -> tuple[Basis, Figures] | None:
-        """The best basis that has an interval, and its scores; None where nothing has one."""
+        """The best basis whose scores have an interval, and these scores; None where no basis has one."""
         closing, before = (self.basis, self.closing), (Basis.BEFORE, self.before)
         many = self.rounds >= LEAST_BLOCKS  # the decisions of the first few rounds say little of the last
         order = (before, closing) if self.is_optimist and many else (closing, before)
@@ -141,9 +145,9 @@ class Verdict:
 class OwnerScore:
     """Scores one owner's run slot by slot, and at the end.
 
-    `observed`: the part of a decision that the loss sees. `private`: see `Verdict`. `calibrated`: see
-    `LabelScorer`; without it there are no steps and no gradients. `noise`: the noise's length in a round,
-    where it is on gradients. Raises ValueError for a loss without a task: see `owner_score`.
+    `observed`: returns the part of a decision that the loss sees. `private`: see `Verdict`. `calibrated`: see
+    `LabelScorer`; False for algorithms without steps and gradients. `noise`: returns the length of a round's
+    noise, where noise is on gradients. Raises ValueError for a loss without a task: see `owner_score`.
     """
 
     def __init__(
@@ -167,14 +171,14 @@ class OwnerScore:
         self._kept_back: tuple[Rows, FloatArray] | None = None
 
     def keep_back(self, features: Rows, labels: FloatArray) -> None:
-        """Take records (n, p) with labels (n,) that are not learnt from, to score the closing decision on."""
+        """Give records (n, p) with labels (n,) that are not learnt from, for scoring the closing decision."""
         self._kept_back = (features, labels) if labels.size else None
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def add(
         self, round: int, decision: FloatArray, observations: Observations, gradient: FloatArray, clipped: int
     ) -> None:
-        """Score a slot at the decision made before it; `gradient`: its mean before the clip."""
+        """Score a slot by the decision made before it; `gradient`: the slot's mean before the clip."""
         self._progress.add(self._observed(decision), observations)
         self._rounds += 1
         labels = observations.labels[observations.present]
@@ -211,7 +215,7 @@ class OwnerScore:
 
     @np.errstate(all="ignore")
     def verdict(self, closing: FloatArray | None) -> Verdict:
-        """Return the verdict on the run, whose last decision is `closing` (d,); None: there is none."""
+        """Return the verdict on the run; `closing` (d,): the run's last decision, None if there is none."""
         figures, gain = None, None
         if closing is not None and self._records:
             features = _joined([features for features, _ in self._records])
@@ -249,7 +253,7 @@ class OwnerScore:
     def _alone(
         self, records: tuple[Rows, FloatArray], tested: tuple[Rows, FloatArray], predictions: FloatArray
     ) -> Interval | None:
-        """Return how much better the closing decision is than a model of these records alone."""
+        """Return how much better `predictions` are than those of a model fitted to `records` alone."""
         scorer, (rows, labels), (features, of_tested) = self.scorer, records, tested
         if len(labels) < 2 or not fits(rows.shape[1]) or rows.shape[0] * rows.shape[1] > MOST_FITTED:
             return None
@@ -279,7 +283,7 @@ class OwnerScore:
 def fixed_figures(scorer: LabelScorer, predictions: FloatArray, labels: FloatArray) -> Figures | None:
     """Return the scores of one fixed decision by its predictions; None without a record.
 
-    The guess is that of these records themselves.
+    The guess that they are compared with is by the labels of these records themselves.
     """
     if not labels.size:
         return None
@@ -316,7 +320,7 @@ def figures_at(loss: Loss, decision: FloatArray, features: Rows, labels: FloatAr
 
 
 def owner_score(node: MeshNode) -> OwnerScore | None:
-    """Return what scores a run of this node from now on; None for a loss without a label to predict."""
+    """Return an `OwnerScore` for this node's run from now on; None for a loss that predicts no label."""
     learner = node.learner
     if task_of(learner.loss) is None:
         return None
@@ -346,7 +350,7 @@ def _chosen(features: Rows, present: BoolArray) -> Rows:
 
 
 def _compact(features: Rows) -> Rows:
-    """Return rows of which most numbers are 0 as sparse ones, so that more fit."""
+    """Return rows as sparse rows if most of their numbers are 0, so that more rows fit in memory."""
     if isinstance(features, SparseRows) or 4 * np.count_nonzero(features) > features.size:
         return features
     return _sparse(features)

@@ -1,6 +1,6 @@
-"""Labels that come later in a simulated history: their topic, which is drawn by a seed, and its reader.
+"""Simulates labels that come later: draws a topic of labels by a seed, and reads it.
 
-The reader is the product's (`streams.live.data.labels`) without its thread: it works when a slot is due.
+The reader is `streams.live.data.labels` without its thread. It reads when a slot is due.
 """
 
 import json
@@ -39,7 +39,7 @@ WITHDRAWALS, UNREADABLE = 0.2, 0.1
 
 
 class LabelEntry(NamedTuple):
-    """A message with a label: when it came into the log, where, its own time in seconds, and what it has."""
+    """A message with a label. `came`: when it was appended to the log; `time`: its timestamp, in seconds."""
 
     came: float
     partition: int
@@ -49,38 +49,38 @@ class LabelEntry(NamedTuple):
 
 
 class LabelMessage:
-    """A message of such an entry, by the interface of the client."""
+    """An entry as a message, with the interface of the Kafka client's messages."""
 
     def __init__(self, entry: LabelEntry, offset: int) -> None:
         self._entry, self._offset = entry, offset
 
     def error(self) -> None:
-        """Return None: it can be read."""
+        """Return None, as no message has an error."""
         return
 
     def partition(self) -> int:
-        """Return its partition."""
+        """Return the message's partition."""
         return self._entry.partition
 
     def offset(self) -> int:
-        """Return its offset."""
+        """Return the message's offset."""
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
-        """Return its time's kind and its time in ms."""
+        """Return the timestamp's type and the timestamp in ms."""
         return 1, round(self._entry.time * 1_000)
 
     def key(self) -> bytes | None:
-        """Return its key."""
+        """Return the message's key."""
         return None if self._entry.key is None else self._entry.key.encode()
 
     def value(self) -> bytes | None:
-        """Return its value; None takes a label back."""
+        """Return the message's value; None withdraws the label."""
         return self._entry.value
 
 
 class LabelLog:
-    """A topic of labels as it is at the moment `now`, and its consumer, by the interface of the client."""
+    """A topic of labels as of the moment `now`, with the interface of the Kafka client's consumer."""
 
     def __init__(self, entries: Sequence[LabelEntry]) -> None:
         self.logs: dict[int, list[LabelEntry]] = {part: [] for part in range(PARTITIONS)}
@@ -98,15 +98,15 @@ class LabelLog:
         parts: Sequence[TopicPartition],
         timeout: float,  # noqa: ARG002 # the client's
     ) -> list[TopicPartition]:
-        """Return the first offsets with these times, in ms, or later ones."""
+        """Return the first offsets whose timestamps are at or after these times, in ms."""
         return [TopicPartition(of.topic, of.partition, self._first(of.partition, of.offset)) for of in parts]
 
     def get_watermark_offsets(self, of: TopicPartition, timeout: float) -> tuple[int, int]:  # noqa: ARG002
-        """Return where a partition begins and ends."""
+        """Return the first offset of a partition, and the offset after its last."""
         return 0, len(self._log(of.partition))
 
     def assign(self, parts: Sequence[TopicPartition]) -> None:
-        """Read these partitions from these offsets on."""
+        """Begin to read these partitions at these offsets."""
         self._next = {of.partition: of.offset for of in parts}
 
     def consume(self, count: int, timeout: float) -> list[LabelMessage]:  # noqa: ARG002 # the client's
@@ -127,7 +127,7 @@ class LabelLog:
 
 
 class LabelsInTurn(LaterLabels):
-    """The labels of a log in memory, read when a caller says so. `log`: what it reads."""
+    """The reader of labels, on a log in memory. It reads when `read` is called."""
 
     def __init__(self, settings: LaterLabelsSettings, decoder: SchemaDecoder, log: LabelLog) -> None:
         broker = BrokerSettings(servers="simulated:9092")
@@ -135,7 +135,7 @@ class LabelsInTurn(LaterLabels):
         self.log = log
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Begin at the log's moment. Nothing is read yet."""
+        """Prepare to read, as of the log's moment `now`. Nothing is read yet."""
         self.prepare(changed, self.log.now)
 
     def read(self) -> None:
@@ -146,7 +146,7 @@ class LabelsInTurn(LaterLabels):
 
 @dataclass(frozen=True, slots=True)
 class DrawnLabels:
-    """The labels of one node in one history. `slots` makes slots by time; None: they go by count."""
+    """The drawn labels of one node in one history. `slots` makes slots by time; None for slots by count."""
 
     settings: LaterLabelsSettings
     entries: tuple[LabelEntry, ...]
@@ -156,7 +156,7 @@ class DrawnLabels:
 
 @dataclass(slots=True)
 class ProcessLabels:
-    """The labels as one process of a node reads them. `moments`: by round, when they were read."""
+    """The labels as one process of a node reads them. `moments`: when each round's labels were read."""
 
     drawn: DrawnLabels
     reader: LabelsInTurn
@@ -168,7 +168,7 @@ class ProcessLabels:
     def begin(
         cls, drawn: DrawnLabels, decoder: SchemaDecoder, link: Link, clock: Callable[[], float]
     ) -> "ProcessLabels":
-        """Return the labels of a process that begins, which knows none yet."""
+        """Return the labels of a process that has just started and has read none."""
         reader = LabelsInTurn(drawn.settings, decoder, LabelLog(drawn.entries))
         if drawn.slots is None:  # slots by time have no moment before the first one closes
             reader.log.now = EPOCH + clock()
@@ -209,7 +209,7 @@ class ProcessLabels:
 
 
 def dated(records: Sequence[RawRecord], period: float) -> tuple[RawRecord, ...]:
-    """Return the records of slots by count with their times: `period` seconds apart, in milliseconds."""
+    """Return the records of slots by count with times that are `period` seconds apart, to the millisecond."""
     return tuple([RawRecord(value, EPOCH + round(k * period, 3)) for k, (value, _) in enumerate(records)])
 
 
@@ -220,7 +220,7 @@ def drawn_labels(
     slots: Callable[[float], Slots[bytes]],
     random: np.random.Generator,
 ) -> DrawnLabels:
-    """Return labels for records of these times, with a drawn wait. `slots` makes the slots for a wait."""
+    """Draw a wait, and labels for these records. `slots` makes a node's slots for a wait in seconds."""
     empty = slots(0.0)
     period = empty.end(1) - empty.begin(1) if isinstance(empty, TimeSlots) else 1.0
     after = round(float(random.choice(AFTER)) * period, 3)
@@ -256,7 +256,7 @@ def drawn_labels(
 
 
 class _Drawn(NamedTuple):
-    """A label's message in the log, and the fact in it; None if the message is unreadable."""
+    """A label's message in the log, and the fact that it states; None if the message is unreadable."""
 
     entry: LabelEntry
     fact: LabelFact | None
@@ -265,7 +265,7 @@ class _Drawn(NamedTuple):
 def _drawn(
     settings: LaterLabelsSettings, label: LabelSettings, key: str, first: float, random: np.random.Generator
 ) -> _Drawn:
-    """Return a label of a key whose first record has that time."""
+    """Draw a label for a key; `first`: the time of the key's first record, in seconds."""
     due, early = first + settings.after, settings.before + settings.after / 4
     time = first - early + float(random.random()) * (1.5 * settings.after + early)
     time = round(float(random.choice([time, time, time, due, due + 0.001])), 3)

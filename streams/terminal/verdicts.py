@@ -1,4 +1,4 @@
-"""Prints how well a run has learnt, by each owner's records: scores before learning, and a judgement."""
+"""Prints how well a run has learnt: for each owner's records, the scores before learning, and a judgement."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,7 +16,7 @@ FEW = 6
 
 
 def say_verdicts(console: Console, verdicts: Mapping[str, Verdict]) -> None:
-    """Print the verdicts by node; nothing where there are none."""
+    """Print a table of the nodes' scores, and the judgements; print nothing without verdicts."""
     rows = [_row(name, verdict.before, verdict.last) for name, verdict in verdicts.items() if verdict.before]
     columns = [k for k in range(len(_HEADINGS)) if any(row[k] for row in rows)]
     if rows:
@@ -28,7 +28,7 @@ def say_verdicts(console: Console, verdicts: Mapping[str, Verdict]) -> None:
 
 
 def sentences(verdicts: Mapping[str, Verdict]) -> Iterator[str]:
-    """Yield the judgements: of each node, or, of many nodes, which ones are better than guessing."""
+    """Yield each node's judgement; of more than `FEW` nodes, which ones are better than guessing."""
     if len(verdicts) <= FEW:
         for name, verdict in verdicts.items():
             yield f"Verdict of {name}: {judged(verdict)}."

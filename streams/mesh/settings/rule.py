@@ -1,4 +1,4 @@
-"""The rule of a mesh file: its block, and the settings that it stands in for, filled in before a digest."""
+"""The `rule` block of a mesh file, and filling in the settings that it chooses, before the digest."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
@@ -45,7 +45,7 @@ class RuleSettings(Settings):
 
 
 class Resolved(NamedTuple):
-    """A choice of the rule by its key with dots, and the mesh's value, which the file may have given."""
+    """A choice of the rule, its key with dots, and the mesh's own value, which may be from the file."""
 
     key: str
     choice: RuleChoice
@@ -53,10 +53,10 @@ class Resolved(NamedTuple):
 
 
 def filled(tree: Tree) -> Tree:
-    """Return the shared part with what its rule chooses in place of what it leaves out.
+    """Return the shared part of a file, completed with the rule's choices for missing settings.
 
-    Where what the rule reads is itself a mistake, settings that are left out are filled in somehow: the
-    mistakes are reported alone. Raises a refusal for a setting that the rule has no answer for.
+    Where the rule cannot read its input, missing settings get any valid values, so that only the mistakes in
+    the input are reported. Raises a refusal for a missing setting that the rule does not choose.
     """
     try:
         public = _public(tree)
@@ -73,7 +73,7 @@ def filled(tree: Tree) -> Tree:
 
 
 def resolved(mesh: Any) -> list[Resolved]:
-    """Return each choice for a mesh with a rule, beside the mesh's own value."""
+    """Return each choice of a mesh's rule together with the mesh's own value."""
     tree = {key: getattr(mesh, key) for key in _READ}
     return [
         Resolved(key, choice, _value(mesh, key.split("."))) for key, choice in chosen(_public(tree)).items()
@@ -81,17 +81,17 @@ def resolved(mesh: Any) -> list[Resolved]:
 
 
 def written_out(mesh: Any, tree: Tree) -> Tree:
-    """Return the shared part of a file with the dimension, and what its rule has chosen."""
+    """Return the shared part of a file with the dimension and the rule's choices written out."""
     choices = {key: value for key, _, value in resolved(mesh)}
     return {**_with(tree, choices), "dimension": mesh.dimension}
 
 
 _READ = ("rule", "loss", "features", "dimension", "class_weights", "algorithm", "privacy", "slots")
-"""What the rule reads of the shared part. Neither nodes nor rounds are among it."""
+"""The keys of the shared part that the rule reads. It reads neither nodes nor rounds."""
 
 
 def _public(tree: Tree) -> Public:
-    """Return what the rule reads. Raises an error of some kind where it cannot be read."""
+    """Return the rule's input. Raises a validation error, ValueError or TypeError where it is invalid."""
     rule = RuleSettings.model_validate(tree["rule"])
     loss = LossSettings.model_validate(tree["loss"])
     algorithm, privacy, slots = (_mapping(tree.get(key)) for key in ("algorithm", "privacy", "slots"))
@@ -126,7 +126,7 @@ def _mapping(value: object) -> Tree:
 
 
 def _dimensions(tree: Tree, loss: LossSettings, algorithm: Tree) -> tuple[int, int]:
-    """Return the number of features without an intercept outside, and of coordinates that the loss sees."""
+    """Return the number of features (less an intercept outside), and of coordinates that the loss sees."""
     features, has_cut = tree.get("features"), False
     width = tree.get("dimension")
     if features is not None:
@@ -150,13 +150,13 @@ def _epsilon(value: object, size: int) -> Any:
 
 
 def _mechanism(privacy: Tree) -> str | None:
-    """Return the mechanism; noise on the parameters is laplace's alone."""
+    """Return the mechanism; it is laplace for noise on parameters, which has no other."""
     mechanism: str | None = privacy.get("mechanism")
     return "laplace" if mechanism is None and privacy.get("on") == "parameters" else mechanism
 
 
 def _anything(tree: Tree) -> dict[str, Any]:
-    """Return settings that are right by themselves, where the rule cannot choose."""
+    """Return valid settings for a rule whose input is invalid."""
     privacy = tree.get("privacy")
     has_delta = isinstance(privacy, Mapping) and privacy.get("delta") is not None
     return {
@@ -167,7 +167,7 @@ def _anything(tree: Tree) -> dict[str, Any]:
 
 
 def _with(tree: Tree, choices: Mapping[str, Any]) -> Tree:
-    """Return the tree with the choices where nothing is given; parts of it that are no mapping stay."""
+    """Return the tree with choices for the settings that it lacks. Parts that are no mapping are kept."""
     parts = {"slots": {"by": "count"}, "algorithm": {}, "privacy": {}}
     completed = {**tree, **{key: tree.get(key, part) for key, part in parts.items()}}
     for key, value in choices.items():
@@ -179,7 +179,7 @@ def _with(tree: Tree, choices: Mapping[str, Any]) -> Tree:
 
 
 def _value(mesh: Any, path: list[str]) -> Any:
-    """Return a setting of the mesh as a mesh file has it."""
+    """Return a setting of the mesh in the form that a mesh file has."""
     value = getattr(getattr(mesh, path[0]), path[1])
     if isinstance(value, Settings):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
