@@ -39,7 +39,7 @@ class Interval:
     high: float | None = None
 
     def side_of(self, level: float) -> int | None:
-        """Return 1 if the interval is above `level`, -1 if below, 0 if it contains `level`; None without one."""
+        """Return 1 if the interval is above `level`, -1 if below, 0 if it contains it; None without one."""
         if self.low is None or self.high is None:
             return None
         return (self.low > level) - (self.high < level)

@@ -1,16 +1,20 @@
 """Measures how long each member delays the others or does not step. It names the members to leave out.
 
-Rules ----- * Each tick determines the members that hold up the others (`Horizon.holders`). These are H
-planned rounds behind, and at least as many full members have nothing left to step. * A member that holds up
-the others and steps is slow. The time between two of its observed steps is added to its delay. The first such
-time counts up to half of the limit, as it may be a pause. Time in which the member holds up no other is
-subtracted. So only a member that holds up the others repeatedly, and for more than half of the time, reaches
-the limit. * A member that is behind as many others (`Horizon.behind`) and shows no step is stuck: it has
-stopped, or it reports false progress. The time since its last step has a limit of its own. * Beyond its limit
-a member is left out for as long as it has held up the others in all. So the others run without it at least as
-long as they have waited. Afterwards it may join as a listener, and its delay starts from 0. While it keeps
-up, its total falls by one second each second. Until the total is 0, half of the limit applies to it. * A
-scheduler counts only what it has observed itself, so after its start all delays are 0.
+Rules
+-----
+* Each tick determines the members that hold up the others (`Horizon.holders`). These are H planned rounds
+  behind, and at least as many full members have nothing left to step.
+* A member that holds up the others and steps is slow. The time between two of its observed steps is added to
+  its delay. The first such time counts up to half of the limit, as it may be a pause. Time in which the
+  member holds up no other is subtracted. So only a member that holds up the others repeatedly, and for more
+  than half of the time, reaches the limit.
+* A member that is behind as many others (`Horizon.behind`) and shows no step is stuck: it has stopped, or it
+  reports false progress. The time since its last step has a limit of its own.
+* Beyond its limit a member is left out for as long as it has held up the others in all. So the others run
+  without it at least as long as they have waited. Afterwards it may join as a listener, and its delay starts
+  from 0. While it keeps up, its total falls by one second each second. Until the total is 0, half of the
+  limit applies to it.
+* A scheduler counts only what it has observed itself, so after its start all delays are 0.
 """
 
 from collections import deque

@@ -91,13 +91,16 @@ from topology.schedules import closing_rounds
 
 # The progress that the nodes claim when a scheduler starts.
 #
-# Rules ----- * A node's claim is the last round that it has stepped, as it reports when it is first heard
-# after the start, or at any time before the run's first plan. * Nodes step only planned rounds. So if the
-# lower median of the claims of live nodes is beyond the last plan, plans were lost. Nodes that have begun
-# anew since that plan know no plans, and their claims are left out if there are at least two others; that may
-# become known later. A plan is at most H ahead of the slowest live node, so no honest node has acted on a
-# plan beyond the median + 2H. * Otherwise a single node's claim counts up to the last plan + H, at the start
-# alone. So one node can make the mesh skip at most H rounds.
+# Rules
+# -----
+# * A node's claim is the last round that it has stepped, as it reports when it is first heard after the
+#   start, or at any time before the run's first plan.
+# * Nodes step only planned rounds. So if the lower median of the claims of live nodes is beyond the last
+#   plan, plans were lost. Nodes that have begun anew since that plan know no plans, and their claims are left
+#   out if there are at least two others; that may become known later. A plan is at most H ahead of the
+#   slowest live node, so no honest node has acted on a plan beyond the median + 2H.
+# * Otherwise a single node's claim counts up to the last plan + H, at the start alone. So one node can make
+#   the mesh skip at most H rounds.
 
 MOST = 2**62
 """The largest round that is believed. Sums with a horizon are far below 64 bits."""

@@ -4,9 +4,12 @@ SQLite accesses files by a table of functions, its VFS. This module wraps the VF
 Writes to a folder of a simulation reach the file, as they would reach a kernel's cache. They are also noted
 until they are synced. When the power fails, any of the noted sectors may be lost.
 
-Assumptions ----------- * A sector of 512 bytes is written whole or not at all, and no other byte with it. By
-default SQLite assumes no more of a disk. * Names, deletions and lengths that SQLite syncs are durable at
-once. * A killed process loses nothing that it has written, as the kernel has the data.
+Assumptions
+-----------
+* A sector of 512 bytes is written whole or not at all, and no other byte with it. By default SQLite assumes
+  no more of a disk.
+* Names, deletions and lengths that SQLite syncs are durable at once.
+* A killed process loses nothing that it has written, as the kernel has the data.
 """
 
 import _sqlite3
