@@ -40,9 +40,9 @@ def fitted(task: Task, classes: int, features: Rows, labels: FloatArray) -> Pred
     rows, scales = _scaled(dense(features))
     if task is Task.NUMBERS:
         middle = float(labels.mean())
-        weights = _least_squares(rows, labels - middle)
+        weights = least_squares(rows, labels - middle)
         return lambda others: others / scales @ weights + middle
-    columns = [_logistic(rows, signs) for signs in _signs(task, classes, labels)]
+    columns = [logistic(rows, signs) for signs in _signs(task, classes, labels)]
     stacked = np.stack(columns, -1)
     if task is Task.TWO:
         return lambda others: others / scales @ stacked[:, 0]
@@ -77,8 +77,9 @@ def _signs(task: Task, classes: int, labels: FloatArray) -> list[FloatArray]:
     return [np.where(labels == kind, 1.0, -1.0) for kind in range(classes)]
 
 
-def _least_squares(rows: FloatArray, labels: FloatArray) -> FloatArray:
-    return _solved(rows.T @ rows, rows.T @ labels)
+def least_squares(rows: FloatArray, labels: FloatArray, ridge: float = 1.0) -> FloatArray:
+    """Return the weights (d,) of ridge regression: ||rows w - labels||^2 + ridge ||w||^2 is least."""
+    return _solved(rows.T @ rows, rows.T @ labels, ridge)
 
 
 def _numbers_left_out(rows: FloatArray, labels: FloatArray, folds: IntArray) -> FloatArray:
@@ -90,15 +91,16 @@ def _numbers_left_out(rows: FloatArray, labels: FloatArray, folds: IntArray) -> 
     return predictions
 
 
-def _logistic(rows: FloatArray, signs: FloatArray) -> FloatArray:
+def logistic(rows: FloatArray, signs: FloatArray, ridge: float = 1.0) -> FloatArray:
+    """Return the weights (d,) at which the sum of logistic losses, plus ridge/2 ||w||^2, is least."""
     weights = np.zeros(rows.shape[1])
-    best = _objective(rows, signs, weights)
+    best = _objective(rows, signs, weights, ridge)
     for _ in range(_STEPS):
         slopes, curvature = _derivatives(rows, signs, weights)
-        step = _solved((rows * curvature[:, None]).T @ rows, rows.T @ slopes + weights)
+        step = _solved((rows * curvature[:, None]).T @ rows, rows.T @ slopes + ridge * weights, ridge)
         size = 1.0
         for _ in range(_HALVINGS):
-            value = _objective(rows, signs, weights - size * step)
+            value = _objective(rows, signs, weights - size * step, ridge)
             if value <= best:
                 break
             size /= 2
@@ -113,7 +115,7 @@ def _logistic(rows: FloatArray, signs: FloatArray) -> FloatArray:
 
 def _left_out(rows: FloatArray, signs: FloatArray, folds: IntArray, centre: FloatArray) -> FloatArray:
     """Return each record's score minus that of `centre`, both by a model that has not seen the record."""
-    weights = _logistic(rows, signs)
+    weights = logistic(rows, signs)
     slopes, curvature = _derivatives(rows, signs, weights)
     curved = rows * curvature[:, None]
     second, first = curved.T @ rows, rows.T @ slopes + weights
@@ -127,8 +129,8 @@ def _left_out(rows: FloatArray, signs: FloatArray, folds: IntArray, centre: Floa
     return scores
 
 
-def _objective(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> float:
-    return float(np.logaddexp(0.0, -signs * (rows @ weights)).sum() + weights @ weights / 2)
+def _objective(rows: FloatArray, signs: FloatArray, weights: FloatArray, ridge: float) -> float:
+    return float(np.logaddexp(0.0, -signs * (rows @ weights)).sum() + ridge * (weights @ weights) / 2)
 
 
 def _derivatives(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -137,6 +139,6 @@ def _derivatives(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> tu
     return -signs * odds, odds * (1.0 - odds)
 
 
-def _solved(second: FloatArray, first: FloatArray) -> FloatArray:
-    """Return (second + I)^-1 first; the ridge is 1."""
-    return np.linalg.solve(second + np.eye(len(second)), first).astype(np.float64)
+def _solved(second: FloatArray, first: FloatArray, ridge: float = 1.0) -> FloatArray:
+    """Return (second + ridge I)^-1 first."""
+    return np.linalg.solve(second + ridge * np.eye(len(second)), first).astype(np.float64)

@@ -179,13 +179,14 @@ def ratio(parts: FloatArray, weights: FloatArray) -> Interval | None:
 def concordance(scores: FloatArray, positive: BoolArray) -> tuple[float, int]:
     """Return how many pairs of a positive and a negative record are in order, ties half, and how many exist.
 
-    The rank statistic of Mann and Whitney (1947).
+    The rank statistic of Mann and Whitney (1947). A score that is no number ranks last, as in `precisions`.
     """
-    positives = int(positive.sum())
-    pairs = positives * (len(positive) - positives)
+    records, positives = len(positive), int(positive.sum())
+    pairs = positives * (records - positives)
     if not pairs:
         return 0.0, 0
-    return float(_midranks(scores)[positive].sum()) - positives * (positives + 1) / 2, pairs
+    ranks = float(_midranks(-scores)[positive].sum())  # 1: the best
+    return positives * (records + 1) - ranks - positives * (positives + 1) / 2, pairs
 
 
 def precisions(scores: FloatArray, positive: BoolArray) -> tuple[float, float]:

@@ -19,7 +19,7 @@ scores may all be the larger ones.
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -196,6 +196,18 @@ class LabelScorer:
             columns[:, 3] = _bounded(self._guessed(labels, guess)) - columns[:, 2]
         return columns
 
+    def figures(self, moments: RunningMoments) -> Figures:
+        """Return the scores that are means of `columns`; a ranking's are not."""
+        classes, losses = self.task is not Task.NUMBERS, self.has_losses
+        return Figures(
+            self.task,
+            moments.number,
+            accuracy=moments.estimate(0) if classes else None,
+            accuracy_gain=moments.estimate(1) if classes else None,
+            loss=moments.estimate(2) if losses else None,
+            loss_gain=moments.estimate(3) if losses else None,
+        )
+
     def _right(self, predictions: FloatArray, labels: FloatArray) -> FloatArray:
         is_right: BoolArray = (
             (predictions > 0.0) == (labels > 0.0)
@@ -290,21 +302,15 @@ class Prequential:
 def _figures(scorer: LabelScorer, moments: RunningMoments, positives: int, blocks: Blocks) -> Figures | None:
     if not moments.number:
         return None
-    classes, losses, two = scorer.task is not Task.NUMBERS, scorer.has_losses, scorer.task is Task.TWO
-    pairs, precision, chance = (
-        blocks.estimate(kind) if two else None for kind in (_AREA, _PRECISION, _CHANCE)
-    )
-    return Figures(
-        scorer.task,
-        moments.number,
-        positives if two else None,
-        moments.estimate(0) if classes else None,
-        moments.estimate(1) if classes else None,
-        moments.estimate(2) if losses else None,
-        moments.estimate(3) if losses else None,
-        pairs,
-        precision,
-        None if chance is None else chance.value,
+    if scorer.task is not Task.TWO:
+        return scorer.figures(moments)
+    chance = blocks.estimate(_CHANCE)
+    return replace(
+        scorer.figures(moments),
+        positives=positives,
+        auc=blocks.estimate(_AREA),
+        auprc=blocks.estimate(_PRECISION),
+        auprc_chance=None if chance is None else chance.value,
     )
 
 

@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from nodes.intervals import concordance, precisions
 from nodes.losses.evaluation import predicted, right, unweighted
 from nodes.losses.losses import Absolute, Huber, Loss, Softmax, Squared
 from nodes.sparse import Rows
-from nodes.values import FloatArray, Observations
+from nodes.values import BoolArray, FloatArray, Observations
 
 # Measures how well scores rank positive records above negative ones; for rare classes, at the top too.
 #
@@ -36,37 +37,25 @@ class Ranking:
 
 def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
     """Return the measures of a ranking by score."""
-    positive = labels > 0.0
-    if positive.all() or not positive.any():
+    area, positive = auc(scores, labels), labels > 0.0
+    if area is None:
         return None
-    _, place, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
-    # of each group of equal scores, best first: its numbers of positives and of records
-    hits = np.bincount(place[positive], minlength=sizes.size).astype(np.float64)
-    counts = sizes.astype(np.float64)
-    return Ranking(_auc(counts, hits), _average_precision(counts, hits), _top(counts, hits))
+    precision, _ = precisions(scores, positive)
+    return Ranking(area, precision / int(positive.sum()), _top(scores, positive))
 
 
 def auc(scores: FloatArray, labels: FloatArray) -> float | None:
     """Return the chance that a positive record scores above a negative one, ties counting half."""
-    measures = ranking(scores, labels)
-    return None if measures is None else measures.auc
+    in_order, pairs = concordance(scores, labels > 0.0)
+    return in_order / pairs if pairs else None
 
 
-def _auc(counts: FloatArray, hits: FloatArray) -> float:
-    """The rank statistic (Mann, Whitney 1947)."""
-    misses = counts - hits
-    below = misses.sum() - np.add.accumulate(misses)
-    return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
-
-
-def _average_precision(counts: FloatArray, hits: FloatArray) -> float:
-    """Sum over thresholds of the recall gained times the precision there (Buckley, Voorhees 2000)."""
-    positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
-    return float((hits * positives / records).sum() / positives[-1])
-
-
-def _top(counts: FloatArray, hits: FloatArray) -> float:
+def _top(scores: FloatArray, positive: BoolArray) -> float:
     """The recall of the top records. Of a group that the limit divides its share of positives counts."""
+    _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
+    hits = np.bincount(
+        place[positive], minlength=counts.size
+    )  # of each group of equal scores, the best first
     positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
     limit = math.ceil(records[-1] / TOP)
     last = int(np.searchsorted(records, limit))

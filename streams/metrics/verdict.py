@@ -15,7 +15,7 @@ What a verdict rests on, best first:
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -166,7 +166,7 @@ class OwnerScore:
         self._progress = Prequential(self.scorer)
         self._records: deque[tuple[Rows, FloatArray]] = deque()
         self._numbers, self._compacts = 0, False
-        self._rounds = self._empty = self._clipped = self._learnt = self._rarer = self._positives = 0
+        self._rounds = self._empty = self._clipped = self._learnt = self._positives = 0
         self._lengths, self._signal, self._noises = 0, 0.0, 0.0
         self._kept_back: tuple[Rows, FloatArray] | None = None
 
@@ -291,22 +291,18 @@ def fixed_figures(scorer: LabelScorer, predictions: FloatArray, labels: FloatArr
     guess.learn(labels)
     moments = RunningMoments(4)
     moments.add(scorer.columns(predictions, labels, guess))
-    classes, two = scorer.task is not Task.NUMBERS, scorer.task is Task.TWO
+    if scorer.task is not Task.TWO:
+        return scorer.figures(moments)
     positive = labels > 0.0
     positives = int(positive.sum())
-    precision = precisions(predictions, positive) if two else (0.0, 0.0)
-    ranked = two and 0 < positives < labels.size
-    return Figures(
-        scorer.task,
-        labels.size,
-        positives if two else None,
-        moments.estimate(0) if classes else None,
-        moments.estimate(1) if classes else None,
-        moments.estimate(2) if scorer.has_losses else None,
-        moments.estimate(3) if scorer.has_losses else None,
-        area(predictions, positive) if two else None,
-        Interval(precision[0] / positives) if ranked else None,
-        precision[1] / positives if ranked else None,
+    precision, chance = precisions(predictions, positive)
+    has_both = 0 < positives < labels.size
+    return replace(
+        scorer.figures(moments),
+        positives=positives,
+        auc=area(predictions, positive),
+        auprc=Interval(precision / positives) if has_both else None,
+        auprc_chance=chance / positives if has_both else None,
     )
 
 

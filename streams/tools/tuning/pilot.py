@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from nodes.alone import least_squares, logistic
 from nodes.losses.losses import Loss, scores
 from nodes.sparse import dense
 from nodes.values import FloatArray, IntArray, Observations
@@ -298,7 +299,7 @@ def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
 # well as the mesh's, the mesh brings them nothing, and settings tuned on them are no evidence for it.
 
 FOLDS = 5
-_STEPS, _PULL = 25, 1e-4
+_PULL = 1e-4
 _MOST_ROWS, _MOST_COLUMNS = 20_000, 300
 
 
@@ -339,7 +340,11 @@ def plain_model(
     (features, labels), (test_features, test_labels) = learnt, test
     if features.shape[1] > _MOST_COLUMNS:
         return None
-    model = _logistic(features, labels) if kind == "signs" else _least_squares(features, labels)
+    ridge = _PULL * len(labels)  # a weak one, so that weights stay finite where a line separates the labels
+    if kind == "signs":
+        model = logistic(features, np.where(labels > 0.0, 1.0, -1.0), ridge)
+    else:
+        model = least_squares(features, labels, ridge)
     ranked = ranking(scores(model, test_features), test_labels) if kind == "signs" else None
     records = Observations(test_features, test_labels, np.ones(len(test_labels), np.bool_))
     mean = float(loss.value(model, records).mean())
@@ -357,24 +362,3 @@ def _folds(order: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
 def _mean(values: tuple[float | None, ...]) -> float | None:
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
-
-
-@np.errstate(all="ignore")  # of labels that a line separates, scores grow without end
-def _logistic(features: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return the logistic regression with a weak pull towards 0, by Newton's steps."""
-    targets, weights = (labels > 0.0).astype(np.float64), np.zeros(features.shape[1])
-    pull = _PULL * len(labels) * np.eye(features.shape[1])
-    for _ in range(_STEPS):
-        shares = 1.0 / (1.0 + np.exp(-np.clip(features @ weights, -30.0, 30.0)))
-        curvature = (features * (shares * (1.0 - shares))[:, None]).T @ features + pull
-        gradient = features.T @ (shares - targets) + pull @ weights
-        step = np.linalg.solve(curvature, gradient)
-        weights = np.asarray(weights - step, np.float64)
-        if float(np.abs(step).max()) < 1e-6:
-            break
-    return weights
-
-
-def _least_squares(features: FloatArray, labels: FloatArray) -> FloatArray:
-    curvature = features.T @ features + _PULL * len(labels) * np.eye(features.shape[1])
-    return np.asarray(np.linalg.solve(curvature, features.T @ labels), np.float64)
