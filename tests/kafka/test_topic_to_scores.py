@@ -8,11 +8,10 @@ from io import BytesIO
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.brokers.avro import fastavro, need_fastavro
 from tests.support.brokers.forgetting import stepped_by
-from tests.support.brokers.topics import PATIENCE
+from tests.support.brokers.scoring import committed
 from tests.support.oracles.algorithms import Reference
 from tests.support.processes.command import Process
 from tests.support.processes.mesh import LiveMesh, wait_until
@@ -71,26 +70,6 @@ class Script(Process):
     """A program of the page's."""
 
     program = (sys.executable,)
-
-
-def committed(address, topic):
-    """What a reader of committed records finds in a topic, to its end."""
-    settings = {"bootstrap.servers": address, "group.id": "test", "isolation.level": "read_committed"}
-    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
-    try:
-        partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, part, 0) for part in partitions])
-        messages, waiting = [], set(partitions)
-        while waiting:
-            message = consumer.poll(PATIENCE)
-            assert message is not None, "waited in vain"
-            if message.error() is None:
-                messages.append(message)
-            else:
-                waiting.discard(message.partition())
-        return messages
-    finally:
-        consumer.close()
 
 
 MISTAKES = [

@@ -5,11 +5,10 @@ import math
 import time
 import uuid
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streams.bus.logs import Logs
-from tests.support.brokers.topics import PATIENCE, connection
+from tests.support.brokers.topics import PATIENCE
 
 WEIGHTS = (0.5, -0.25, 0.125)
 """Of the features x and y, and of the intercept."""
@@ -18,6 +17,31 @@ SCHEMA = {
     "label": {"column": "fraud", "positive": "1", "negative": "0"},
     "intercept": True,
 }
+
+
+def committed(address, topic):
+    """Return what a reader of committed records finds in a topic, from its first message to its end."""
+    settings = {
+        "bootstrap.servers": address,
+        "group.id": "reader",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    consumer, messages = Consumer(settings), []
+    try:
+        waiting = set(consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in waiting])
+        while waiting:
+            message = consumer.poll(PATIENCE)
+            assert message is not None, "waited in vain"
+            if message.error() is None:
+                messages.append(message)
+            else:
+                waiting.discard(message.partition())
+    finally:
+        consumer.close()
+    return messages
 
 
 def model(folder, **changes):
@@ -69,7 +93,6 @@ class ScoredTopics:
         created = admin.create_topics([NewTopic(topic, n, 1, config=configs) for topic, n in counts.items()])
         for future in created.values():
             future.result(PATIENCE)
-        self._counts = counts
 
     def produce(self, messages, first=0):
         """Write values, each with its number as key, header and time."""
@@ -89,11 +112,11 @@ class ScoredTopics:
 
     def scores(self):
         """All messages of the output that are committed."""
-        return self._committed(self.output)
+        return committed(self.address, self.output)
 
     def letters(self):
         """All dead letters that are committed."""
-        return self._committed(self.dead_letters)
+        return committed(self.address, self.dead_letters)
 
     def numbers(self):
         """The number of the message that each score is of, in order."""
@@ -105,32 +128,6 @@ class ScoredTopics:
         (answer,) = admin.describe_consumer_groups([group.format(input=self.input)]).values()
         members = answer.result(PATIENCE).members
         return sorted(len(member.assignment.topic_partitions) for member in members)
-
-    def _committed(self, topic):
-        broker, messages = connection(self.address), []
-        settings = {
-            "bootstrap.servers": self.address,
-            "group.id": "reader",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-        logs, consumer = Logs(broker), Consumer(settings)
-        try:
-            waiting = set(range(self._counts[topic]))
-            consumer.assign([TopicPartition(topic, part, logs.span(topic, part)[0]) for part in waiting])
-            while waiting:
-                message = consumer.poll(PATIENCE)
-                assert message is not None, "waited in vain"
-                if message.error() is None:
-                    messages.append(message)
-                else:
-                    waiting.discard(message.partition())
-        finally:
-            consumer.close()
-            logs.close()
-        return messages
 
 
 def scoring(topics, path, *more):
