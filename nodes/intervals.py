@@ -14,10 +14,11 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
-from nodes.values import BoolArray, FloatArray
+from nodes.values import BoolArray, FloatArray, IntArray
 
 LEVEL = 0.95
 """The share of runs in which an interval holds the true value."""
@@ -176,32 +177,51 @@ def ratio(parts: FloatArray, weights: FloatArray) -> Interval | None:
 # Rankings.
 
 
-def concordance(scores: FloatArray, positive: BoolArray) -> tuple[float, int]:
-    """Return how many pairs of a positive and a negative record are in order, ties half, and how many exist.
+class ScoreGroups(NamedTuple):
+    """The numbers of positives and of records of each group of equal scores, the best first.
 
-    The rank statistic of Mann and Whitney (1947). A score that is no number ranks last, as in `precisions`.
+    A score that is no number ranks last.
     """
-    records, positives = len(positive), int(positive.sum())
-    pairs = positives * (records - positives)
-    if not pairs:
-        return 0.0, 0
-    ranks = float(_midranks(-scores)[positive].sum())  # 1: the best
-    return positives * (records + 1) - ranks - positives * (positives + 1) / 2, pairs
+
+    hits: IntArray
+    counts: IntArray
+
+    @classmethod
+    def of(cls, scores: FloatArray, positive: BoolArray) -> "ScoreGroups":
+        """Return the groups of scores (n,), of which some are of positive records."""
+        _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
+        return cls(np.bincount(place[positive], minlength=counts.size), counts)
+
+    @property
+    def in_order(self) -> float:
+        """The pairs of a positive and a negative record in order, ties half (Mann, Whitney 1947)."""
+        misses = self.counts - self.hits
+        below = misses.sum() - np.add.accumulate(misses)
+        return float((self.hits * (below + misses / 2)).sum())
+
+    @property
+    def precision(self) -> float:
+        """The sum over positive records of the precision at their scores (Buckley, Voorhees 2000)."""
+        return float((self.hits * np.add.accumulate(self.hits) / np.add.accumulate(self.counts)).sum())
+
+
+def concordance(scores: FloatArray, positive: BoolArray) -> tuple[float, int]:
+    """Return how many pairs of a positive and a negative record are in order, ties half, and of how many."""
+    positives = int(positive.sum())
+    pairs = positives * (len(positive) - positives)
+    return (ScoreGroups.of(scores, positive).in_order if pairs else 0.0), pairs
 
 
 def precisions(scores: FloatArray, positive: BoolArray) -> tuple[float, float]:
     """Return two sums over the positive records: of the precision at their scores, and of its chance level.
 
-    Divided by the number of positives, the first is the average precision (Buckley, Voorhees 2000), and the
-    second is the mean of the average precision over all orders (Bestgen 2015, equation 3).
+    Divided by the number of positives, the first is the average precision, and the second is the mean of the
+    average precision over all orders (Bestgen 2015, equation 3).
     """
     records, positives = len(positive), int(positive.sum())
     if not 0 < positives < records:
         return 0.0, 0.0
-    _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
-    hits = np.bincount(place[positive], minlength=counts.size)
-    precision = float((hits * np.add.accumulate(hits) / np.add.accumulate(counts)).sum())
-    return precision, positives * _chance(records, positives)
+    return ScoreGroups.of(scores, positive).precision, positives * _chance(records, positives)
 
 
 @lru_cache(4096)
@@ -215,7 +235,8 @@ def ranked(scores: FloatArray, positive: BoolArray) -> tuple[float, float, float
     order = np.argsort(-scores)
     sorted_scores = scores[order]
     if np.count_nonzero(sorted_scores[1:] == sorted_scores[:-1]):
-        return concordance(scores, positive)[0], *precisions(scores, positive)
+        groups, hits = ScoreGroups.of(scores, positive), int(positive.sum())
+        return groups.in_order, groups.precision, hits * _chance(len(scores), hits)
     places = np.flatnonzero(positive[order]) + 1  # of the positives, the best first
     positives, records = len(places), len(scores)
     above = np.arange(1, positives + 1)

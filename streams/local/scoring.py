@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nodes.intervals import concordance, precisions
+from nodes.intervals import ScoreGroups, concordance
 from nodes.losses.evaluation import predicted, right, unweighted
 from nodes.losses.losses import Absolute, Huber, Loss, Softmax, Squared
 from nodes.sparse import Rows
-from nodes.values import BoolArray, FloatArray, Observations
+from nodes.values import FloatArray, Observations
 
 # Measures how well scores rank positive records above negative ones; for rare classes, at the top too.
 #
@@ -37,11 +37,13 @@ class Ranking:
 
 def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
     """Return the measures of a ranking by score."""
-    area, positive = auc(scores, labels), labels > 0.0
-    if area is None:
+    positive = labels > 0.0
+    positives = int(positive.sum())
+    pairs = positives * (len(labels) - positives)
+    if not pairs:
         return None
-    precision, _ = precisions(scores, positive)
-    return Ranking(area, precision / int(positive.sum()), _top(scores, positive))
+    groups = ScoreGroups.of(scores, positive)
+    return Ranking(groups.in_order / pairs, groups.precision / positives, _top(groups))
 
 
 def auc(scores: FloatArray, labels: FloatArray) -> float | None:
@@ -50,12 +52,9 @@ def auc(scores: FloatArray, labels: FloatArray) -> float | None:
     return in_order / pairs if pairs else None
 
 
-def _top(scores: FloatArray, positive: BoolArray) -> float:
+def _top(groups: ScoreGroups) -> float:
     """The recall of the top records. Of a group that the limit divides its share of positives counts."""
-    _, place, counts = np.unique(-scores, return_inverse=True, return_counts=True)
-    hits = np.bincount(
-        place[positive], minlength=counts.size
-    )  # of each group of equal scores, the best first
+    hits, counts = groups
     positives, records = np.add.accumulate(hits), np.add.accumulate(counts)
     limit = math.ceil(records[-1] / TOP)
     last = int(np.searchsorted(records, limit))
