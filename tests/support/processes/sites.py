@@ -1,12 +1,12 @@
 """Institutions on sites of one machine, each with folders and a Kafka, as their people set them up."""
 
 import shutil
-import socket
 from pathlib import Path
 
 import yaml
 
 from streams.mesh.settings.files import read_yaml
+from tests.support.brokers.development import free_ports
 from tests.support.brokers.topics import until
 from tests.support.processes.command import LONG
 from tests.support.processes.forked import Forked
@@ -92,7 +92,7 @@ class Site:
         """Start what the folder `export` has of that name, with its mesh file and these secrets alone."""
         files = {path.name: path.read_text() for path in (self.folder / "export").glob("*.yaml")}
         secret = {key: path.read_text() for key, path in secrets.items()}
-        ports = [free_port() for _ in range(1 if name == "scheduler" else 2)]
+        ports = free_ports(1 if name == "scheduler" else 2)
         return self.start(name, *Pod(files, self.folder / name, secret, ports, name).mount())
 
     def end(self):
@@ -113,13 +113,6 @@ def finish(*sites):
         return not any(process.running for process in processes.values())
 
     until(all_ended, LONG)
-
-
-def free_port():
-    """Return a free port, in the range that no broker of a test has."""
-    with socket.socket() as asking:
-        asking.bind(("127.0.0.1", 0))
-        return asking.getsockname()[1]
 
 
 def own_part(node):
