@@ -13,7 +13,7 @@ MESH ?= tests/simulation/mesh.yaml
 SEED ?= 0
 HISTORIES ?= 10000
 
-.PHONY: help demo image sbom test test-slow test-kafka test-bare lint format simulate bench bench-kafka bench-peers bench-utility docs lock clean
+.PHONY: help demo image sbom release site test test-slow test-kafka test-bare lint format simulate bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -85,6 +85,12 @@ image:           ## the image of all processes: make image BASE=NAME@sha256:... 
 
 sbom: ## the list of an image's parts (CycloneDX): make sbom IMAGE=mirrormesh
 	@mkdir -p out && deploy/image/sbom.sh $(IMAGE) > out/sbom.json && echo out/sbom.json
+
+release: .venv/installed   ## sdist, wheel, their parts (SBOM) into dist/, checked; with BASE the image too
+	@deploy/release.sh
+
+site: .venv/installed   ## the documentation as a website, in out/site/html
+	@$(BIN)/python -m docs.site
 
 docs: .venv/installed   ## write the generated parts of docs/ anew
 	@$(BIN)/python -m docs.generate
