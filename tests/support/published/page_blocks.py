@@ -68,6 +68,8 @@ LEFT_OUT = {
     "make test-slow": "Takes twenty minutes.",
     "make lint": "Takes a minute; the same as a developer runs it before this.",
     "make docs": "Writes the pages; tests/docs/test_pages.py compares them.",
+    "make site": "Runs for seconds; tests/docs/test_site.py builds it.",
+    "make release": "Runs for half a minute; tests/test_packaging.py builds one.",
     ". .venv/bin/activate": "Changes the reader's own shell.",
     "mirrormesh schema payments.csv --output schema.yaml": (
         "Needs the reader's own file; tests/streams/cli/test_schema.py."
