@@ -176,8 +176,10 @@ def predict(
     that can be read. The most frequent fault is named. If more than half of the records are faulty, the exit
     code is 3.
 
-    With --topic the records are committed messages of a topic, decoded as `score` decodes them. Each output
-    line has the message's partition and offset in place of a line number, in the order of reading.
+    With --topic the records are committed messages of a topic, decoded as `score` decodes them: all that are
+    there, or those from --from on and before --to. With --mesh, and the topic of that node's source, they are
+    those of the source's partitions, on the source's broker. Each output line has the message's partition and
+    offset in place of a line number, in the order of reading.
 
     \b
     Examples:
@@ -232,14 +234,14 @@ def _of_topic(
     options: tuple[VectorName, tuple[str, ...] | None, float | None, str | None],
 ) -> PredictionWriter:
     """Predict a range of a topic, between `edges`, on the broker that is `named`, or the node's own."""
-    from streams.tools.score.ranges import TopicRange, edge, predict_range  # noqa: PLC0415 # files need none
-    from streams.tools.score.score import Scoring, broker_of  # noqa: PLC0415 # as above
+    from streams.tools.score.ranges import edge, predict_range, range_of  # noqa: PLC0415 # files need none
+    from streams.tools.score.score import Scoring  # noqa: PLC0415 # as above
 
     (broker, registry), (vector, columns, threshold, id_column) = named, options
     scoring = Scoring(model, trusted, None, None, threshold, columns, registry)
     since, until = edge("--from", edges[0]), edge("--to", edges[1])
     try:
-        messages = TopicRange(broker_of(broker, trusted), topic, since, until)
+        messages = range_of(topic, broker, trusted, since, until)
         return predict_range(scoring, messages, vector, id_column)
     except BusError as error:
         typer.echo(str(error), err=True)

@@ -174,6 +174,19 @@ def test_nodes_share_processes_where_it_is_asked_for(guest):
     assert "1 scheduler, 3 nodes in 2 processes" in guest.said
 
 
+def test_a_node_for_which_nothing_can_be_scored_is_named_and_runs(guest):
+    name = guest.names[0]
+    guest.tree["mesh"]["rounds"] = 5
+    guest.tree["nodes"][name]["score"] = {"input": "payments", "output": "scores"}
+    guest.path = written(guest.folder, guest.tree)
+    guest.up("--plain")
+    assert guest.ends() == 0, guest.said
+    (line,) = [line for line in guest.said.splitlines() if line.startswith("not scored")]
+    assert f" for {name}: {guest.path}: nodes.{name}.source: must be of records with a schema" in line
+    assert "scorer" not in guest.said
+    assert guest.stepped() == 6  # a closing one
+
+
 def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest):
     """Code 3 is `up`'s and the feeder's alone: the node and the scheduler of such records end as ever."""
     schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}, "timestamp": "at"}

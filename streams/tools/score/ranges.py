@@ -18,14 +18,16 @@ from streams.bus.bus import UnknownTopic, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.errors import Cure, bus_error, cure
 from streams.bus.logs import reached
+from streams.bus.preflight import no_partition
 from streams.bus.registry import SchemaRegistry
 from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.avro import SchemaLookup
 from streams.records.record import WholeMessage, message_headers
 from streams.tools.model.predicting import LeftOutRecords, PredictionWriter, RecordsRead, written
-from streams.tools.score.score import MessageReading, Scoring, reading_of
+from streams.tools.score.score import MessageReading, Scoring, broker_of, reading_of
 
 _TOGETHER, _LOOK, _SILENT = 5_000, 0.2, 10.0
 """Messages of one call of the client, seconds that it waits for them, and seconds without any message."""
@@ -58,13 +60,32 @@ def edge(option: str, text: str | None) -> Edge | None:
 class TopicRange:
     """Committed messages of a topic: from one edge on (None: from the first) to before another.
 
-    `until` None: those that are there when reading begins.
+    `until` None: those that are there when reading begins. `partitions` None: all.
     """
 
     broker: BrokerSettings
     topic: str
     since: Edge | None = None
     until: Edge | None = None
+    partitions: tuple[int, ...] | None = None
+
+
+def range_of(
+    topic: str,
+    named: BrokerSettings | None,
+    node: tuple[MeshFile, str] | None,
+    since: Edge | None,
+    until: Edge | None,
+) -> TopicRange:
+    """Return a range of a topic on the broker that is named.
+
+    Without one a topic that a node's source reads is read as the source does: its partitions, on its broker;
+    another topic is on the broker of the node's data. Raises UsageError, MeshFileError.
+    """
+    source = None if node is None else node[0].existing_topic(node[1])
+    if named is None and node is not None and source is not None and source.topic == topic:
+        return TopicRange(node[0].records_broker(node[1]), topic, since, until, source.partitions)
+    return TopicRange(broker_of(named, node), topic, since, until)
 
 
 def predict_range(
@@ -161,7 +182,10 @@ def _batches(messages: TopicRange) -> Iterator[list[Any]]:
             count = logs.partitions([topic])[topic]
         except UnknownTopic:
             raise UsageError(f"--topic: no topic {topic} on {messages.broker.servers}") from None
-        spans = {number: logs.span(topic, number) for number in range(count)}
+        numbers = range(count) if messages.partitions is None else messages.partitions
+        if (problem := no_partition(numbers, count)) is not None:
+            raise UsageError(f"--topic {topic}: {problem}")
+        spans = {number: logs.span(topic, number) for number in numbers}
     settings = consumer_settings(messages.broker, committed=True) | {"enable.partition.eof": True}
     with closing(Consumer(settings | {"log_level": 0})) as consumer:
         try:
