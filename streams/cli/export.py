@@ -78,6 +78,17 @@ CertificatesOption = Annotated[
     ),
 ]
 
+PriorityOption = Annotated[
+    str | None,
+    typer.Option(
+        "--priority-class", metavar="NAME", help="The PriorityClass of all pods. [default: the cluster's]"
+    ),
+]
+
+ChartOption = Annotated[
+    bool, typer.Option("--chart", help="Write a Helm chart in place of manifests and a kustomization.")
+]
+
 
 @app.command()
 def kubernetes(
@@ -93,8 +104,10 @@ def kubernetes(
     kafka_namespace: KafkaNamespaceOption = "kafka",
     kafka_cluster: KafkaClusterOption = "shared",
     own_certificates: CertificatesOption = False,
+    priority_class: PriorityOption = None,
+    chart: ChartOption = False,
 ) -> None:
-    """Write Kubernetes manifests and a kustomization.
+    """Write Kubernetes manifests and a kustomization, or a Helm chart.
 
     For a party, the manifests are a StatefulSet of one replica for each node, whose volume is kept, with its
     monitoring and network policies. For the mesh's operator they are two schedulers, and Strimzi's topics
@@ -118,6 +131,8 @@ def kubernetes(
         kafka_namespace,
         kafka_cluster,
         own_certificates,
+        priority_class,
+        chart,
     )
     kind = ExportFormat(
         lambda raw, whose: on_kubernetes.party(raw, whose, cluster),

@@ -40,13 +40,15 @@ SHARED_PORT, OWNER_PORT = 9100, 9101
 LONGEST = 63
 """The longest name of most objects, and value of a label."""
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL.pattern}(\.{_LABEL.pattern})*")
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """The facts that no mesh file has. `cidrs`: where brokers are; none: anywhere. `monitoring`: a namespace.
 
-    `own_certificates`: users bring their certificates; otherwise Strimzi makes them.
+    `own_certificates`: users bring their certificates; otherwise Strimzi makes them. `priority_class`: that
+    of all pods; none: the cluster's default. `chart`: the export is a Helm chart.
     """
 
     image: str
@@ -55,6 +57,8 @@ class Cluster:
     kafka: str = "kafka"
     kafka_cluster: str = "shared"
     own_certificates: bool = False
+    priority_class: str | None = None
+    chart: bool = False
 
     def __post_init__(self) -> None:
         for text in self.cidrs:
@@ -63,6 +67,9 @@ class Cluster:
             except ValueError:
                 allowed = "must be a network, as 192.0.2.0/24 or 2001:db8::/32, without bits of a host"
                 raise UsageError(f"--broker-cidr {text}: {allowed}") from None
+        if self.priority_class is not None and _SUBDOMAIN.fullmatch(self.priority_class) is None:
+            allowed = "must be made of a-z, 0-9, and - and . inside"
+            raise UsageError(f"--priority-class {self.priority_class}: {allowed}")
         namespaces = (self.monitoring, "monitoring-namespace"), (self.kafka, "kafka-namespace")
         for text, option in (*namespaces, (self.kafka_cluster, "kafka-cluster")):
             if len(text) > LONGEST or _LABEL.fullmatch(text) is None:
@@ -219,11 +226,30 @@ def policy(
 
 
 def _dns() -> Object:
-    servers = {
-        "namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}},
-        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
-    }
-    return {"to": [servers], "ports": [{"port": 53, "protocol": word} for word in ("UDP", "TCP")]}
+    """Return where names are resolved: in the cluster, in OpenShift or on the host.
+
+    OpenShift's pods listen at 5353. A NodeLocal DNSCache answers at 169.254.20.10, an address of the host,
+    which no pod's labels match.
+    """
+    servers = [
+        {
+            "namespaceSelector": {"matchLabels": {_NAMESPACE: space}},
+            "podSelector": {"matchLabels": {key: value}},
+        }
+        for space, key, value in (
+            ("kube-system", "k8s-app", "kube-dns"),
+            ("openshift-dns", "dns.operator.openshift.io/daemonset-dns", "default"),
+        )
+    ]
+    local = {"ipBlock": {"cidr": "169.254.20.10/32"}}
+    ports = [{"port": port, "protocol": word} for port in (53, 5353) for word in ("UDP", "TCP")]
+    return {"to": [*servers, local], "ports": ports}
+
+
+def closed(place: ClusterPlace) -> Object:
+    """Return the policy of all our pods: one without a policy of its own reaches nothing, and nobody it."""
+    spec = {"podSelector": {"matchLabels": APP}, "policyTypes": ["Ingress", "Egress"]}
+    return place.made("networking.k8s.io/v1:NetworkPolicy", "default-deny", {"spec": spec})
 
 
 def broker_ports(brokers: Mapping[str, Any], file: str, path: tuple[str, ...]) -> list[int]:

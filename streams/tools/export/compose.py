@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
 from streams.mesh.shipped import packed
+from streams.tools.export import memory
 from streams.tools.export.raw_mesh import (
     SIDES,
     TEXTS,
@@ -44,17 +45,20 @@ _LEAST = {
     "read_only": True,
     "cap_drop": ["ALL"],
     "security_opt": ["no-new-privileges:true"],
-    "stop_grace_period": "20s",
+    "stop_grace_period": "60s",
 }
 
 
 def node(
-    image: str, name: str, service: str, file: ProcessFile, code: list[str], *, endless: bool
+    image: str, name: str, service: str, file: ProcessFile, code: list[str], requested: int, *, endless: bool
 ) -> Service:
-    """Return a node's service, whose journal is in the volume of the same name; `code`: what it may run."""
+    """Return a node's service, whose journal is in the volume of the same name.
+
+    `code`: what it may run. `requested`: the MiB of memory that it asks for.
+    """
     command = ["node", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
     command += [f"--code={allowed}" for allowed in code]
-    definition = _process(image, service, file, command, endless=endless)
+    definition = _process(image, service, file, command, requested, endless=endless)
     definition["volumes"].append(f"{service}:{STATE}")
     return {**definition, "healthcheck": _python_check(OWNER)}
 
@@ -62,13 +66,16 @@ def node(
 def scorer(image: str, name: str, service: str, file: ProcessFile, code: list[str]) -> Service:
     """Return the service that scores with a node's decisions; `docker compose up --scale` starts more."""
     command = ["score", _MESH, name, *(f"--code={allowed}" for allowed in code)]
-    return {**_process(image, service, file, command, endless=True), "healthcheck": _python_check(OWNER)}
+    definition = _process(image, service, file, command, memory.SCORER, endless=True)
+    return {**definition, "healthcheck": _python_check(OWNER)}
 
 
-def owner(image: str, name: str, service: str, file: ProcessFile, records: str | None) -> Service:
+def owner(
+    image: str, name: str, service: str, file: ProcessFile, records: str | None, requested: int
+) -> Service:
     """Return an owner's service, as `node` does; `records`: the file of its set, where it reads one."""
     command = ["owner", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
-    definition = _process(image, service, file, command, endless=False)
+    definition = _process(image, service, file, command, requested, endless=False)
     definition["volumes"].append(f"{service}:{STATE}")
     if records is not None:
         escaped = records.replace("$", "$$")  # compose would put a variable there
@@ -83,10 +90,10 @@ def set_path(service: str, records: str) -> str:
     return f"{SETS}/{service}/{records}"
 
 
-def learner(image: str, service: str, file: ProcessFile) -> Service:
+def learner(image: str, service: str, file: ProcessFile, requested: int) -> Service:
     """Return the learner's service, whose journal is in the volume of the same name."""
     command = ["learner", _MESH, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
-    definition = _process(image, service, file, command, endless=False)
+    definition = _process(image, service, file, command, requested, endless=False)
     definition["volumes"].append(f"{service}:{STATE}")
     return {**definition, "healthcheck": _python_check(SHARED)}
 
@@ -94,7 +101,7 @@ def learner(image: str, service: str, file: ProcessFile) -> Service:
 def scheduler(image: str, service: str, file: ProcessFile, *, endless: bool) -> Service:
     """Return the scheduler's service."""
     command = ["scheduler", _MESH, f"--metrics={ANY}:{SHARED}"]
-    definition = _process(image, service, file, command, endless=endless)
+    definition = _process(image, service, file, command, memory.SCHEDULER, endless=endless)
     return {**definition, "healthcheck": _python_check(SHARED)}
 
 
@@ -140,10 +147,15 @@ def grafana() -> Service:
     }
 
 
-def _process(image: str, service: str, file: ProcessFile, command: list[str], *, endless: bool) -> Service:
+def _process(
+    image: str, service: str, file: ProcessFile, command: list[str], requested: int, *, endless: bool
+) -> Service:
+    limit = f"{memory.limit(requested)}m"
     definition: Service = {
         "image": image,
-        "command": command,
+        "command": [*command, "--log=json"],
+        "mem_limit": limit,
+        "memswap_limit": limit,  # none is swapped: memory holds records
         # another mesh file makes another container, so that a running process never reads a changed file
         "labels": {"mirrormesh.mesh-sha256": file.checksum},
         **_LEAST,
@@ -229,7 +241,13 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
     files = {f"node-{name}": node_file(raw, name, INSIDE, private) for name in whose.nodes}
     node_services = {
         f"node-{name}": node(
-            image, name, f"node-{name}", files[f"node-{name}"], raw.file.code_of(name), endless=endless
+            image,
+            name,
+            f"node-{name}",
+            files[f"node-{name}"],
+            raw.file.code_of(name),
+            memory.of_node(raw.file.resolved, name),
+            endless=endless,
         )
         for name in whose.nodes
     }
@@ -269,12 +287,12 @@ def participant(raw: RawCollaboration, whose: Participant, image: str) -> dict[s
     if whose.owner:
         records = set_file(raw, whose.name)
         file = owner_file(raw, whose.name, INSIDE, f"{ANY}:{OWNER}", SET)
-        definition = owner(image, whose.name, service, file, records)
+        definition = owner(image, whose.name, service, file, records, memory.of_owner(raw.file.mesh))
         targets.append(f"{service}:{OWNER}")
         sets = [] if records is None else [set_path(service, records)]
     else:
         file = learner_file(raw, INSIDE)
-        definition = learner(image, service, file)
+        definition = learner(image, service, file, memory.of_learner(raw.file.mesh))
     name = f"{raw.file.mesh.name}_{whose.name}"
     return _project(
         name, {service: definition}, {service: file}, targets, volumes=[service], owned=whose.owner, sets=sets

@@ -1,6 +1,5 @@
-"""Kubernetes manifests, a Namespace first, and a kustomization of all of them."""
+"""Kubernetes manifests, a Namespace first, and a kustomization of all of them; or a Helm chart."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,8 @@ from streams.mesh.errors import UsageError
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
+from streams.tools.export import memory
+from streams.tools.export.chart import chart
 from streams.tools.export.cluster import (
     CHECKSUM,
     LONGEST_SET,
@@ -22,6 +23,7 @@ from streams.tools.export.cluster import (
     broker_ports,
     check,
     check_collaboration,
+    closed,
     dashboards,
     has_users,
     kafka_topics,
@@ -57,7 +59,7 @@ def party(raw: RawMesh, whose: Party, cluster: Cluster) -> dict[str, str]:
     """Return a party's files by name. Raises MeshFileError for settings that a cluster cannot have."""
     check(raw.file)
     place = _place(raw, whose.name)
-    return _files(place, {**of_party(raw, whose, place, cluster), **_watched(place, owned=True)})
+    return _files(place, {**of_party(raw, whose, place, cluster), **_watched(place, owned=True)}, cluster)
 
 
 def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
@@ -70,21 +72,22 @@ def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
     files = {**of_scheduler(raw, place, cluster), **_watched(place, owned=False)}
     files["topics.yaml"] = kafka_topics(raw.file, cluster)
     users = kafka_users(raw.file, cluster)
-    return _files(place, {**files, "users.yaml": users} if users else files)
+    return _files(place, {**files, "users.yaml": users} if users else files, cluster)
 
 
 def participant(raw: RawCollaboration, whose: Participant, cluster: Cluster) -> dict[str, str]:
     """Return the files of a party of a collaboration by name. Raises MeshFileError, as `party` does."""
     check_collaboration(raw.file)
     place = _place(raw, whose.name)
-    return _files(place, {**of_participant(raw, whose, place, cluster), **_watched(place, owned=whose.owner)})
+    objects = {**of_participant(raw, whose, place, cluster), **_watched(place, owned=whose.owner)}
+    return _files(place, objects, cluster)
 
 
 def collaboration_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
     """Return the topics and users of a collaboration's shared broker by name. Raises MeshFileError."""
     check_collaboration(raw.file)
     files, users = {"topics.yaml": kafka_topics(raw.file, cluster)}, kafka_users(raw.file, cluster)
-    return _files(None, {**files, "users.yaml": users} if users else files)
+    return _files(None, {**files, "users.yaml": users} if users else files, cluster)
 
 
 def warnings(raw: RawMesh | RawCollaboration, whose: Party | Participant | None) -> list[str]:
@@ -118,8 +121,14 @@ def _watched(place: ClusterPlace, *, owned: bool) -> dict[str, list[Object]]:
     }
 
 
-def _files(place: ClusterPlace | None, objects: Mapping[str, list[Object]]) -> dict[str, str]:
-    """Return the files, with the namespace of `place` if there is one."""
+def _files(
+    place: ClusterPlace | None, objects: Mapping[str, list[Object]], cluster: Cluster
+) -> dict[str, str]:
+    """Return the files, with the namespace of `place` if there is one. A chart without it is refused."""
+    if cluster.chart:
+        if place is None:
+            raise UsageError("--chart: a collaboration's operator runs no process; leave it out")
+        return chart(place, objects, cluster)
     all_of = dict(objects)
     if place is not None:
         labels = {**place.labels("namespace"), **_RESTRICTED}
@@ -161,7 +170,13 @@ def config_map(place: ClusterPlace, name: str, file: ProcessFile, labels: Mappin
 
 
 def pod(
-    file: ProcessFile, container: Object, labels: Mapping[str, str], secret: str, config: str, grace: int
+    file: ProcessFile,
+    container: Object,
+    labels: Mapping[str, str],
+    secret: str,
+    config: str,
+    grace: int,
+    cluster: Cluster,
 ) -> Object:
     """Return a pod's template. `secret` and `config` are the names of its Secret and its ConfigMap."""
     spec = {
@@ -173,6 +188,8 @@ def pod(
         "containers": [container],
         "volumes": _volumes(file, secret, config),
     }
+    if cluster.priority_class is not None:
+        spec["priorityClassName"] = cluster.priority_class
     return {"metadata": {"labels": dict(labels), "annotations": {CHECKSUM: file.checksum}}, "spec": spec}
 
 
@@ -203,6 +220,17 @@ def container(
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": _mounts(file),
+    }
+
+
+def _resources(requested: int) -> Object:
+    """Return the resources of a container that requests so many MiB of memory.
+
+    The kubelet's own copies of its log, five of 10 MiB, count as its ephemeral storage.
+    """
+    return {
+        "requests": {"cpu": "100m", "memory": f"{requested}Mi", "ephemeral-storage": "64Mi"},
+        "limits": {"memory": f"{memory.limit(requested)}Mi", "ephemeral-storage": "256Mi"},
     }
 
 
@@ -291,8 +319,7 @@ class StatefulProcess:
     def _set(self, labels: dict[str, str], cluster: Cluster) -> Object:
         ports = {"metrics": SHARED_PORT} | ({"owner": OWNER_PORT} if self.private else {})
         probed = "owner" if self.private else "metrics"
-        requests = {"memory": f"{self.memory}Mi"}
-        resources = {"requests": {"cpu": "100m", **requests}, "limits": {"memory": f"{2 * self.memory}Mi"}}
+        resources = _resources(self.memory)
         process = container(
             self.kind, cluster.image, self._args(), self.file, self.name, ports, probed, resources
         )
@@ -308,12 +335,12 @@ class StatefulProcess:
             "selector": {"matchLabels": {NODE: labels[NODE]}},
             "persistentVolumeClaimRetentionPolicy": _KEPT,
             "updateStrategy": {"type": "RollingUpdate"},
-            "template": self._template(process, labels),
+            "template": self._template(process, labels, cluster),
             "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
         }
 
-    def _template(self, one: Object, labels: dict[str, str]) -> Object:
-        template = pod(self.file, one, labels, self.name, self.name, _GRACE)
+    def _template(self, one: Object, labels: dict[str, str], cluster: Cluster) -> Object:
+        template = pod(self.file, one, labels, self.name, self.name, _GRACE, cluster)
         if self.records:
             one["volumeMounts"].append({"name": "set", "mountPath": SETS, "readOnly": True})
             claim = {"claimName": f"{self.name}-set", "readOnly": True}
@@ -345,10 +372,7 @@ def disruption(place: ClusterPlace, component: str) -> Object:
 # A party's nodes: a StatefulSet of one replica each, whose volume is kept.
 
 _NODE = "node"
-_MIB, _GIB = 2**20, 2**30
-_MEMORY = 192
-"""The memory in MiB for a node without its neighbours' releases. 130 MiB were measured
-(docs/measurements/2026-11-23.md)."""
+_GIB = 2**30
 
 
 def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
@@ -358,7 +382,7 @@ def node_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster)
         *broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node)),
         *source_ports(raw.owns[node].get("source"), str(raw.file.path), ("nodes", node, "source")),
     ]
-    resources = _memory(mesh, node), _storage(mesh)
+    resources = memory.of_node(mesh, node), _storage(mesh)
     code = tuple(raw.file.code_of(node))
     names = node_set(node), file, (node,)
     process = StatefulProcess(_NODE, *names, *resources, ports, private=True, code=code)
@@ -373,7 +397,11 @@ def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) 
         for node in party.nodes
         if raw.file.own(node).score is not None
     }
-    return {"party.yaml": [account(place), disruption(place, _NODE)], **node_files, **score_files}
+    return {
+        "party.yaml": [account(place), closed(place), disruption(place, _NODE)],
+        **node_files,
+        **score_files,
+    }
 
 
 # The processes that score with a node's decisions: a Deployment, which can be scaled up to the partitions of
@@ -381,7 +409,6 @@ def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) 
 
 _SCORE = "score"
 _SCORED_NODE = "mirrormesh.dev/scores-of"
-_SCORE_RESOURCES = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
 
 
 def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
@@ -401,12 +428,14 @@ def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster
     code = [f"--code={allowed}" for allowed in raw.file.code_of(node)]
     args = [_SCORE, "--log", "json", *code, *(["--"] if node.startswith("-") else []), MESH_FILE, node]
     container_ports = {"owner": OWNER_PORT}
-    process = container(_SCORE, cluster.image, args, file, name, container_ports, "owner", _SCORE_RESOURCES)
+    process = container(
+        _SCORE, cluster.image, args, file, name, container_ports, "owner", _resources(memory.SCORER)
+    )
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": labels},
-        "template": pod(file, process, labels, name, name, _SCORE_GRACE),
+        "template": pod(file, process, labels, name, name, _SCORE_GRACE, cluster),
     }
     return [
         config_map(place, name, file, labels),
@@ -419,12 +448,6 @@ def _score_name(node: str) -> str:
     return label(_SCORE, node, longest=LONGEST_SET)
 
 
-def _memory(mesh: Mesh, node: str) -> int:
-    """Return the MiB that a node requests: for itself, and for neighbours' releases within the horizon."""
-    vectors = 16 + mesh.settings.horizon * len(mesh.graph.neighbours(node)[0])
-    return _MEMORY + math.ceil(8 * mesh.settings.dimension * vectors / _MIB)
-
-
 def _storage(mesh: Mesh) -> int:
     """Return the GiB of a node's volume: a journal holds the rounds of the horizon, and a few more."""
     return 1 + 64 * mesh.settings.horizon * mesh.settings.dimension // _GIB
@@ -434,7 +457,6 @@ def _storage(mesh: Mesh) -> int:
 
 SCHEDULER = "scheduler"
 REPLICAS = 2
-_RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 _SCHEDULER_GRACE = 30
 
 
@@ -444,6 +466,7 @@ def of_scheduler(raw: RawMesh, place: ClusterPlace, cluster: Cluster) -> dict[st
     ports = broker_ports({"mesh": raw.mesh_broker()}, str(raw.file.path), ("brokers",))
     objects = [
         account(place),
+        closed(place),
         config_map(place, SCHEDULER, file, labels),
         place.made("apps/v1:Deployment", SCHEDULER, {"spec": _deployment(file, labels, cluster)}, labels),
         disruption(place, SCHEDULER),
@@ -455,8 +478,10 @@ def of_scheduler(raw: RawMesh, place: ClusterPlace, cluster: Cluster) -> dict[st
 def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> Object:
     args = ["scheduler", "--stay", "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json", MESH_FILE]
     ports = {"metrics": SHARED_PORT}
-    process = container("scheduler", cluster.image, args, file, SCHEDULER, ports, "metrics", _RESOURCES)
-    template = pod(file, process, labels, SCHEDULER, SCHEDULER, _SCHEDULER_GRACE)
+    process = container(
+        "scheduler", cluster.image, args, file, SCHEDULER, ports, "metrics", _resources(memory.SCHEDULER)
+    )
+    template = pod(file, process, labels, SCHEDULER, SCHEDULER, _SCHEDULER_GRACE, cluster)
     template["spec"]["topologySpreadConstraints"] = [
         {
             "maxSkew": 1,
@@ -476,17 +501,13 @@ def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> 
 
 # A party of a collaboration: its learner, or an owner, as a StatefulSet of one replica.
 
-_LEARNER, _OWNER = 192, 512
-"""The memory in MiB of each, without vectors. An owner keeps a set of up to 32 MiB, and reads a larger one in
-chunks."""
-
 
 def of_participant(
     raw: RawCollaboration, whose: Participant, place: ClusterPlace, cluster: Cluster
 ) -> dict[str, list[Object]]:
     """Return the objects of a party by file. Raises MeshFileError if its part or its brokers are not here."""
     process = _owner(raw, whose) if whose.owner else _learner(raw, whose)
-    shared = [account(place), disruption(place, whose.kind)]
+    shared = [account(place), closed(place), disruption(place, whose.kind)]
     return {"party.yaml": shared, f"{process.name}.yaml": process.objects(place, cluster)}
 
 
@@ -497,7 +518,7 @@ def _owner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
         participant_set(whose),
         owner_file(raw, name, SECRETS, f"{ANY}:{OWNER_PORT}", SETS),
         (name,),
-        _party_memory(_OWNER, settings, 32),
+        memory.of_owner(settings),
         _party_storage(settings, settings.queries),
         broker_ports(raw.brokers(name), str(raw.file.path), raw.brokers_path(name)),
         private=True,
@@ -513,16 +534,11 @@ def _learner(raw: RawCollaboration, whose: Participant) -> StatefulProcess:
         participant_set(whose),
         learner_file(raw, SECRETS),
         (),
-        _party_memory(_LEARNER, settings, 16 * vectors),
+        memory.of_learner(settings),
         _party_storage(settings, settings.queries * vectors),
         broker_ports(brokers, str(raw.file.path), ("brokers",)),
         private=False,
     )
-
-
-def _party_memory(own: int, settings: CollaborationSettings, vectors: int) -> int:
-    """Return the MiB to request for this many vectors of d numbers in memory."""
-    return own + math.ceil(8 * settings.dimension * vectors / _MIB)
 
 
 def _party_storage(settings: CollaborationSettings, vectors: int) -> int:

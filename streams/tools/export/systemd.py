@@ -9,6 +9,7 @@ from streams.collaboration.settings import OwnerSettings
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
 from streams.mesh.shipped import packed
+from streams.tools.export import memory
 from streams.tools.export.raw_mesh import (
     Participant,
     ProcessFile,
@@ -159,7 +160,8 @@ def participant(raw: RawCollaboration, whose: Participant) -> dict[str, str]:
 def _node(raw: RawMesh, node: str, port: int) -> Service:
     node_settings = raw.file.own(node)
     file = node_file(raw, node, CREDENTIALS, _private(node_settings, port))
-    lines = dropin(node, file, port, _own_lines(node, node_settings), raw.file.code_of(node))
+    own_lines = [*_own_lines(node, node_settings), _memory(memory.of_node(raw.file.resolved, node))]
+    lines = dropin(node, file, port, own_lines, raw.file.code_of(node))
     return Service(node, NODE, f"mirrormesh-node@{node}", file, lines)
 
 
@@ -181,18 +183,24 @@ def _owner(raw: RawCollaboration, owner: str) -> Service:
     owner_settings, port, records = raw.file.own(owner), FIRST_PORT + 1, set_file(raw, owner)
     file = owner_file(raw, owner, CREDENTIALS, _private(owner_settings, port), SET)
     bind_lines = [] if records is None else [f"BindReadOnlyPaths={SETS}/{owner}:{SET}"]
-    lines = dropin(owner, file, port, [*_own_lines(owner, owner_settings), *bind_lines])
+    own_lines = [*_own_lines(owner, owner_settings), _memory(memory.of_owner(raw.file.mesh))]
+    lines = dropin(owner, file, port, [*own_lines, *bind_lines])
     return Service(owner, OWNER, f"mirrormesh-owner@{owner}", file, lines, records)
 
 
 def _learner(raw: RawCollaboration, name: str) -> Service:
     file = learner_file(raw, CREDENTIALS)
-    lines = dropin(name, file, FIRST_PORT, [f"User={user(name)}"])
+    own_lines = [f"User={user(name)}", _memory(memory.of_learner(raw.file.mesh))]
+    lines = dropin(name, file, FIRST_PORT, own_lines)
     return Service(name, LEARNER, f"mirrormesh-learner@{name}", file, lines)
 
 
 def _private(own: NodeSettings | OwnerSettings, port: int) -> str:
     return "{}:{}".format(*own.private_endpoint or (HERE, port + 1))
+
+
+def _memory(requested: int) -> str:
+    return f"MemoryMax={memory.limit(requested)}M"
 
 
 def _own_lines(name: str, own: NodeSettings | OwnerSettings) -> list[str]:

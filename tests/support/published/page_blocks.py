@@ -192,6 +192,7 @@ LEFT_OUT = {
                 "--output go-template='{{.data.password|base64decode}}'"
             ),
             "kubectl apply --kustomize bank-a",
+            "helm install income-bank-1 chart --namespace income-bank-1 --set storageClass=fast",
         ),
         "Needs a cluster; tests/deploy/test_kubernetes.py has the manifests.",
     ),

@@ -10,7 +10,7 @@ from streams.bus.rights import mesh_users
 from streams.bus.topic_specs import mesh_specs
 from streams.live.node_process import NodeProcess
 from streams.live.spend import NodeOptions
-from streams.mesh.errors import MeshFileError
+from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.cluster import CHECKSUM, Cluster
@@ -205,11 +205,42 @@ def test_a_pod_reaches_dns_and_the_ports_of_its_brokers(mesh):
         return objects(files)["NetworkPolicy", "node-a"]["spec"]["egress"]
 
     (dns, brokers), (_, narrow) = egress(), egress(cidrs=("192.0.2.0/24", "2001:db8::/32"))
-    assert {port["port"] for port in dns["ports"]} == {53}
+    assert {port["port"] for port in dns["ports"]} == {53, 5353}
+    resolvers = [to.get("namespaceSelector", to.get("ipBlock")) for to in dns["to"]]
+    names = [
+        {"matchLabels": {"kubernetes.io/metadata.name": name}} for name in ("kube-system", "openshift-dns")
+    ]
+    assert resolvers == [*names, {"cidr": "169.254.20.10/32"}]
     assert [port["port"] for port in brokers["ports"]] == [9093, 9095]
     assert "to" not in brokers
     assert [one["ipBlock"]["cidr"] for one in narrow["to"]] == ["192.0.2.0/24", "2001:db8::/32"]
     assert narrow["ports"] == brokers["ports"]
+
+
+def test_a_pod_of_ours_without_a_policy_reaches_nothing(mesh):
+    for files in (for_party(mesh, "a"), for_operator(mesh)):
+        found = objects(files)
+        shut = found["NetworkPolicy", "default-deny"]["spec"]
+        assert (set(shut), shut["policyTypes"]) == ({"podSelector", "policyTypes"}, ["Ingress", "Egress"])
+        for (kind, _), one in found.items():
+            if kind in {"StatefulSet", "Deployment"}:
+                labels = one["spec"]["template"]["metadata"]["labels"].items()
+                assert shut["podSelector"]["matchLabels"].items() <= labels
+    # a Prometheus of the owner's in the same namespace is left as it is
+    assert shut["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "mirrormesh"}
+
+
+def test_a_pod_has_bounds_and_the_priority_that_is_asked_for(mesh):
+    for name in (None, "important"):
+        spec = pod_of(
+            objects(for_party(mesh, "a", Cluster(IMAGE, priority_class=name)))["StatefulSet", "node-a"]
+        )
+        assert spec.get("priorityClassName") == name
+        resources = spec["containers"][0]["resources"]
+        assert set(resources["limits"]) == {"memory", "ephemeral-storage"}
+        assert set(resources["requests"]) == {"cpu", "memory", "ephemeral-storage"}
+    with pytest.raises(UsageError, match="--priority-class Important: must be made of a-z"):
+        Cluster(IMAGE, priority_class="Important")
 
 
 def test_no_private_series_is_in_the_rules_that_everyone_sees(mesh):
