@@ -134,10 +134,12 @@ class Admin:
                 raise self._refused(f"topic {result['name']}", result, "make it (Create)")
         return created
 
-    def bound(self, specs: Iterable[TopicSpec]) -> None:
-        """Give existing topics the settings that keep their records small (TopicSpec.bounds)."""
-        for batch in batches(list(specs)):
-            resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in batch]
+    def fit(self, settings: Mapping[TopicSpec, Mapping[str, str]]) -> None:
+        """Give existing topics these settings."""
+        for batch in batches(list(settings.items())):
+            resources = [
+                ConfigResource(ConfigResourceType.TOPIC, spec.name, dict(configs)) for spec, configs in batch
+            ]
             question = partial(self._client.alter_configs, resources)
             answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
             for name, result in answer.items():
@@ -249,21 +251,26 @@ class _Topics:
         return tuple(spec for spec in self.specs if spec.name not in self.there)
 
     @property
-    def unbounded(self) -> dict[TopicSpec, list[str]]:
-        lines_by_spec = {
-            spec: spec.unbounded(self.there[spec.name].configs)
-            for spec in self.specs
-            if spec.name in self.there
-        }
-        return {spec: lines for spec, lines in lines_by_spec.items() if lines}
+    def unfit(self) -> dict[TopicSpec, tuple[list[str], dict[str, str]]]:
+        """The lines and the settings of what `provision` changes, by the existing topic that has it."""
+        unfit = {}
+        for spec in self.specs:
+            if spec.name in self.there:
+                configs = self.there[spec.name].configs
+                lines, narrow = spec.unbounded(configs), spec.narrow(configs)
+                lines += [f"{key} is {configs[key]}: must be {limit}" for key, limit in narrow.items()]
+                if lines:
+                    unfit[spec] = lines, spec.bounds | narrow
+        return unfit
 
     def differences(self, *, partitioned: bool) -> list[str]:
-        unbounded = self.unbounded
+        unfit = self.unfit
         named_lines = []
         for spec in self.specs:
             topic = self.there.get(spec.name)
             if topic is not None:
-                mended = replace(topic, configs=topic.configs | (spec.bounds if spec in unbounded else {}))
+                _, settings = unfit.get(spec, ([], {}))
+                mended = replace(topic, configs=topic.configs | settings)
                 named_lines += [
                     (spec.name, text) for text in differences(spec, mended, partitioned=partitioned)
                 ]
@@ -343,8 +350,8 @@ def _done(side: _Topics, *, dry_run: bool) -> Provisioned:
     missing = side.missing
     created = missing if dry_run or not missing else tuple(side.admin.create(missing))
     existing = tuple(spec for spec in side.specs if spec not in created)
-    unbounded = side.unbounded
-    if unbounded and not dry_run:
-        side.admin.bound(unbounded)
-    bounded = tuple(side.line(spec.name, text) for spec, lines in unbounded.items() for text in lines)
+    unfit = side.unfit
+    if unfit and not dry_run:
+        side.admin.fit({spec: settings for spec, (_, settings) in unfit.items()})
+    bounded = tuple(side.line(spec.name, text) for spec, (lines, _) in unfit.items() for text in lines)
     return Provisioned(side.label, side.admin.servers, created, existing, bounded)

@@ -12,6 +12,7 @@ from streams.codec import envelope, heartbeat, plans, vectors
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
+from streams.mesh.settings.base import LONGEST_NAME
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.mesh import MeshSettings
 from topology.graph import Graph
@@ -20,7 +21,7 @@ OVERHEAD = 1024
 """Largest size of a record besides its value, in bytes: headers of batch and record, a line number."""
 ROOM = 2048
 """Bytes by which later versions of this program may make a message longer, in the topics of today."""
-MIB = 2**20
+KIB, MIB = 2**10, 2**20
 LEAST_SEGMENT = MIB
 """The smallest segment that Kafka 4 allows."""
 LEAST_LIMIT = MIB + OVERHEAD
@@ -92,6 +93,13 @@ class TopicSpec:
         }
         return bounds | ({"message.timestamp.type": "LogAppendTime"} if self.timed else {})
 
+    def narrow(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """Return the limits that an existing shared topic has too small, with what they must be."""
+        if not self.shared:
+            return {}
+        limits = {key: self.configs[key] for key in ("max.message.bytes", "retention.bytes")}
+        return {key: limit for key, limit in limits.items() if -1 < int(configs[key]) < int(limit)}
+
     def unbounded(self, configs: Mapping[str, str]) -> list[str]:
         """Return a line for each of these settings that an existing topic has looser."""
         return [
@@ -115,26 +123,47 @@ class Sizes:
 
 def sizes(mesh: Mesh) -> Sizes:
     """Return the longest messages of a mesh."""
-    names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
-    members, edges, record = len(names), mesh.graph.sources.size, plans.RECORD_HEADER.size + plans.SIZE.size
+    names = [len(name) for name in mesh.graph.nodes]
+    return _sizes(mesh, max(names), sum(names), len(names), mesh.graph.sources.size)
+
+
+def roomy_sizes(mesh: Mesh) -> Sizes:
+    """Return the longest messages of a mesh that parties with any names have joined.
+
+    Its members and edges are the next powers of two, so who joins seldom changes a topic of the others.
+    """
+    members, edges = _power(len(mesh.graph.nodes)), _power(mesh.graph.sources.size)
+    return _sizes(mesh, LONGEST_NAME, members * LONGEST_NAME, members, edges)
+
+
+def _power(number: int) -> int:
+    return max(16, 1 << (number - 1).bit_length())
+
+
+def _sizes(mesh: Mesh, longest: int, total: int, members: int, edges: int) -> Sizes:
+    """Return the longest messages for names of so many bytes: the longest, and all in a row."""
+    run, record = len(mesh.settings.run), plans.RECORD_HEADER.size + plans.SIZE.size
     signed = envelope.OVERHEAD if mesh.envelope.signs else 0
     return Sizes(
-        signed + vectors.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.release_dimension,
-        signed + record + plans.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
+        signed + vectors.HEADER.size + 2 + run + longest + 8 * mesh.settings.release_dimension,
+        signed + record + plans.HEADER.size + 1 + run + total + members - 1 + 33 * members + 16 * edges,
     )
 
 
 def shared_spec(
     name: str, kind: str, records: int, kept: int, longest: int, *, timed: bool = False
 ) -> TopicSpec:
-    """Return a topic that keeps `records` of `kept` bytes, and allows no message above `longest` and ROOM."""
-    max_bytes = longest + ROOM + OVERHEAD
+    """Return a topic that keeps `records` of `kept` bytes, and allows no message above `longest` and ROOM.
+
+    The limit is rounded up to a KiB.
+    """
+    max_bytes = -(-(longest + ROOM + OVERHEAD) // KIB) * KIB
     return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), max_bytes, shared=True, timed=timed)
 
 
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker, with all edges that the schedule may ever switch on."""
-    topics, graph, size, beat = mesh.topics, mesh.graph, sizes(mesh), heartbeat.LONGEST
+    topics, graph, size, beat = mesh.topics, mesh.graph, roomy_sizes(mesh), heartbeat.LONGEST
     retained_rounds, plans_size = 4 * mesh.settings.horizon, max(size.plan, plans.TOGETHER)
     specs = [
         shared_spec(topics.topology, "topology", retained_rounds * PLANS, size.plan, plans_size, timed=True),

@@ -16,7 +16,6 @@ from streams.bus.topic_specs import (
     LEAST_LIMIT,
     MIB,
     OVERHEAD,
-    TopicSpec,
     data_specs,
     mesh_specs,
     sizes,
@@ -116,22 +115,39 @@ def test_what_a_mesh_sends_fits_its_topics(tmp_path, tree, at):
     bus.close()
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"retention_bytes": MIB - 1}, f"retention.bytes is {MIB - 1}: must be at least {MIB}, or -1"),
-        ({"max_message_bytes": 2000}, "max.message.bytes is 2000: must be 3659"),
-    ],
-)
-def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tree, at, changes, words):
+def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tree, at):
     file = saved(tmp_path, tree)
     progress = next(spec for spec in mesh_specs(file.resolved) if spec.kind == "progress")
     with Admin(at) as admin:
-        admin.create([replace(progress, **changes)])
+        admin.create([replace(progress, compacted=True)])
     with pytest.raises(Differs) as differs:
         provision(file)
+    words = "cleanup.policy is compact: must be delete"
     assert differs.value.lines == (f"mesh broker {at.servers}: topic {progress.name}: {words}",)
     assert set(there(at, file)) == {progress.name}
+
+
+def test_limits_of_a_smaller_mesh_are_raised_and_no_larger_one_is_lowered(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    topology, scheduler_topic, progress, *_ = mesh_specs(file.resolved)
+    with Admin(at) as admin:
+        admin.create([replace(topology, retention_bytes=MIB - 1, max_message_bytes=3659)])
+        admin.create([replace(progress, retention_bytes=-1, max_message_bytes=2000)])
+        admin.create([scheduler_topic])
+    lines = tuple(
+        f"mesh broker {at.servers}: topic {spec.name}: {key} is {value}: must be {limit}"
+        for spec, key, value, limit in (
+            (topology, "max.message.bytes", 3659, topology.max_message_bytes),
+            (topology, "retention.bytes", MIB - 1, topology.retention_bytes),
+            (progress, "max.message.bytes", 2000, progress.max_message_bytes),
+        )
+    )
+    assert provision(file, dry_run=True)[0].bounded == lines
+    assert provision(file)[0].bounded == lines
+    topics = there(at, file)
+    assert topics[topology.name].configs.items() >= topology.configs.items()
+    assert topics[progress.name].configs.items() >= (progress.configs | {"retention.bytes": "-1"}).items()
+    assert provision(file)[0].bounded == ()
 
 
 def test_topics_of_an_older_version_are_named_and_get_their_bounds(tmp_path, tree, at):
@@ -225,7 +241,7 @@ def test_the_command_says_what_it_did(tmp_path, tree, broker):
     assert dry.output.startswith(f"mesh broker {broker.address}: would make 14, found right 0\n")
     made = call(path).output.splitlines()
     assert made[0] == f"mesh broker {broker.address}: made 14, found right 0"
-    assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 3.08 KiB") for line in made)
+    assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 4 KiB") for line in made)
     spends = f"spends.data.tracking.{next(iter(tree['nodes']))}"
     assert f"  {spends}: keeps the last of each key, messages up to 1 MiB" in made
     again = call(path).output.splitlines()
@@ -239,11 +255,11 @@ def test_the_command_leaves_with_a_line_for_each_difference(tmp_path, tree, at):
     file = saved(tmp_path, tree)
     spec = mesh_specs(file.resolved)[0]
     with Admin(at) as admin:
-        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000, shared=True, timed=True)])
+        admin.create([replace(spec, compacted=True)])
     outcome = call(file.path)
     assert outcome.exit_code == 1
     assert all(
         line.startswith(f"mesh broker {at.servers}: topic {spec.name}: ")
         for line in outcome.stderr.splitlines()
     )
-    assert "max.message.bytes is 3000" in outcome.stderr
+    assert "cleanup.policy is compact: must be delete" in outcome.stderr

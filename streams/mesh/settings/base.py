@@ -160,7 +160,9 @@ def code_name(value: str) -> str:
     raise refusal("must be package.module:attribute, or the name of an entry point")
 
 
-Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=60)]
+LONGEST_NAME = 60
+"""The longest name of a mesh, run or node, in characters, which are one byte each."""
+Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=LONGEST_NAME)]
 """The name of a mesh, run, node or party. A name that begins with - would be an option on a command line."""
 
 

@@ -54,7 +54,7 @@ def test_they_are_made_and_bounded_in_several():
     admin = Admin.__new__(Admin)
     admin.servers, admin._client = "one:9092", Client()
     assert admin.create(specs) == list(specs)
-    admin.bound(specs)
+    admin.fit({spec: spec.bounds for spec in specs})
     assert {name: request["configs"] for name, request in admin._client.made.items()} == {
         spec.name: spec.configs for spec in specs
     }

@@ -108,6 +108,24 @@ def test_the_sizes_are_those_of_the_longest_messages(tmp_path, names):
     assert sizes(Mesh(mesh)).release == len(encode_release(release, DIGEST))
 
 
+@pytest.mark.parametrize("layout", ["edges", "outbox"])
+@pytest.mark.parametrize("dimension", [1, 2, 127, 5_000])
+def test_who_joins_changes_no_topic_of_the_others(tmp_path, dimension, layout):
+    def specs(names):
+        tree = changed(nodes=names, dimension=dimension, layout=layout, loss="squared") | {"nodes": {}}
+        return {spec.name: spec for spec in mesh_specs(loaded(tmp_path, tree).resolved)}
+
+    before = specs(["a", "b", "c"])
+    for name in ("d", "a-name-of-some-length", "x" * 60):
+        after = specs(["a", "b", "c", name])
+        assert len(after) > len(before)
+        for topic in before.keys() & after.keys():
+            assert (
+                differences(after[topic], TopicDescription(1, before[topic].configs), partitioned=False) == []
+            )
+            assert after[topic].unbounded(before[topic].configs) == []
+
+
 def largest_messages(mesh):
     """The longest message of each kind that the mesh may send, by the kind of its topic."""
     settings, graph = mesh.settings, mesh.graph
@@ -162,7 +180,7 @@ def test_a_shared_topic_takes_a_few_kilobytes_at_two_dimensions_and_inflates_not
     for spec in mesh_specs(Mesh(mesh)):
         assert spec.configs["compression.type"] == "uncompressed"
         if spec.kind not in {"topology", "deadletter"}:
-            assert spec.max_message_bytes < 4096
+            assert spec.max_message_bytes <= 4096
     for spec in data_specs(mesh, "a"):
         assert "compression.type" not in spec.configs  # the party's own: as its programs like it
 
