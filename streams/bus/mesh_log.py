@@ -121,6 +121,13 @@ class MeshLog:
 
         The bytes are those of the release, without its signature.
         """
+        for target, value, release, _ in self.timed_releases(expected, targets):
+            yield target, value, release
+
+    def timed_releases(
+        self, expected: Expected, targets: Iterable[str]
+    ) -> Iterator[tuple[str, bytes, ReleaseMessage, float]]:
+        """Yield what `releases` does, and when each was sent, in seconds since 1970 by the source's clock."""
         readers: dict[str, list[str]] = {}
         for target in targets:
             readers.setdefault(self.topics.edge(expected.source, target), []).append(target)
@@ -130,7 +137,7 @@ class MeshLog:
             if message is not None:
                 value = self._envelope.unverified(record.value)
                 for target in readers[topic]:
-                    yield target, value, message
+                    yield target, value, message, record.timestamp
 
     def _plans(self, record: Stored) -> PlanRecord:
         value = self._envelope.of_scheduler(record.value)

@@ -246,7 +246,14 @@ LINES = 10.0
 
 
 def watch(
-    file: CollaborationFile, console: Console, stopped: Asked, *, once: bool, plain: bool, owner: bool
+    file: CollaborationFile,
+    console: Console,
+    stopped: Asked,
+    *,
+    once: bool,
+    plain: bool,
+    owner: bool,
+    number: int | None,
 ) -> None:
     """Print a table once, or a line every ten seconds until asked to stop or the learner is done.
 
@@ -255,6 +262,8 @@ def watch(
     del plain
     if owner:
         raise UsageError("--owner is for a mesh of nodes: an owner's set is read whole, or not at all")
+    if number is not None:
+        raise UsageError("--round is for a mesh of nodes: a collaboration has queries, and no rounds")
     if once:
         reach(file.mesh_broker)
         parties = look(file)

@@ -23,8 +23,16 @@ from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
 from streams.runtime.process import Asked, Stop
 from streams.status.mesh_status import StatusTracker
+from streams.status.one_round import read_round
 from streams.status.status_poller import StatusPoller, TopicPoller
-from streams.terminal.live_views import explained, mesh_line, mesh_picture, nodes
+from streams.terminal.live_views import (
+    explained,
+    mesh_line,
+    mesh_picture,
+    nodes,
+    round_lines,
+    round_table,
+)
 from streams.terminal.malformed import unread_line
 from streams.terminal.report import say
 
@@ -72,6 +80,15 @@ def show_once(file: MeshFile, console: Console, owner: OwnerLine | None) -> None
     if owner is not None:
         owner.look()
         say(console, owner.text)
+
+
+def show_round(file: MeshFile, console: Console, number: int) -> None:
+    """Tell one round of the mesh. Raises BusError, UsageError."""
+    story = read_round(file, number)
+    say(console, _title(file))
+    for line in round_lines(story):
+        say(console, line)
+    console.print(round_table(story))
 
 
 def watch_mesh(
@@ -173,6 +190,10 @@ def watch(
     owner: Annotated[
         bool, typer.Option("--owner", help="For their owner: also what the nodes here could not read.")
     ] = False,
+    round_number: Annotated[
+        int | None,
+        typer.Option("--round", metavar="T", min=1, help="Print whom each waited for in round T, and exit."),
+    ] = None,
 ) -> None:
     """Watch a mesh that runs on a broker.
 
@@ -184,15 +205,20 @@ def watch(
     With --owner it also shows how many records the nodes whose own part is here could not read, and why. That
     comes from the dead letters on their own broker.
 
+    With --round it tells one round from plans and releases: who sent when, for whom each node waited, and who
+    went on without whom. The topics keep the last four horizons of rounds at least.
+
     \b
     Examples:
       mirrormesh watch mesh.yaml
       mirrormesh watch mesh.yaml --once
+      mirrormesh watch mesh.yaml --round 196
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file, console = cautioned(load_any(mesh)), Console(highlight=False)
     with Stop() as stop:
         try:
-            serve("watch", file, console, stop.asked, once=once, plain=plain, owner=owner)
+            options = {"once": once, "plain": plain, "owner": owner, "number": round_number}
+            serve("watch", file, console, stop.asked, **options)
         except BusError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
@@ -201,11 +227,20 @@ def watch(
 
 
 def watch_nodes(
-    file: MeshFile, console: Console, stopped: Asked, *, once: bool, plain: bool, owner: bool
+    file: MeshFile,
+    console: Console,
+    stopped: Asked,
+    *,
+    once: bool,
+    plain: bool,
+    owner: bool,
+    number: int | None,
 ) -> None:
-    """Show a mesh of nodes."""
+    """Show a mesh of nodes, or the round of that number. Raises BusError, UsageError."""
     line = OwnerLine(file, stopped) if owner else None
-    if once:
+    if number is not None:
+        show_round(file, console, number)
+    elif once:
         show_once(file, console, line)
     else:
         watch_mesh(file, console, stopped, line, plain=plain)

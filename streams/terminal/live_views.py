@@ -1,4 +1,4 @@
-"""Shows a mesh while it runs: the picture of `watch`, and the live view or lines of `up`."""
+"""Shows a mesh while it runs: the picture of `watch`, one of its rounds, and the view or lines of `up`."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.status.mesh_status import MeshStatus, NodeStatus
-from streams.terminal.report import say
+from streams.status.one_round import Neighbour, OneRound
+from streams.terminal.report import say, table
 from streams.terminal.text import counted, learns_no_more, listed, speed, spent
 
 # Shows the state of a mesh: as a line, or as a picture in 80 columns.
@@ -366,3 +367,51 @@ def summary(rounds: int, seconds: float) -> str:
     if not rounds:
         return "No round was stepped."
     return f"{counted(rounds, 'round')} in {seconds:.1f} s, {rounds / max(seconds, 1e-3):,.0f} rounds/s."
+
+
+# Shows one round: whom each node waited for.
+
+
+def round_lines(story: OneRound) -> Iterator[str]:
+    """Yield what happened in a round: its plan, who went on without whom, and for whom the others waited."""
+    plan, nodes = story.plan, story.nodes
+    kind = f"a closing round, {plan.closing - 1} after it" if plan.closing else "a round of learning"
+    listeners = [node.node for node in nodes if not node.full]
+    yield (
+        f"round {plan.round}: {kind}; follows {plan.follows or 'none'}; {counted(len(nodes), 'member')}, "
+        f"{counted(plan.sources.size, 'edge')}" + (f"; listening: {listed(listeners)}" if listeners else "")
+    )
+    waited_on: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.awaited:
+            yield f"{node.node} still waits for {listed(node.awaited)}"
+        elif node.went_on is not None:
+            for neighbour in node.given_up:
+                yield f"{node.node} went on without {neighbour.source}, {_came(neighbour, node.went_on)}"
+            if node.waited_for is not None:
+                waited_on.setdefault(node.waited_for.source, []).append(node.node)
+    for source, waiting in sorted(waited_on.items(), key=lambda item: (-len(item[1]), item[0])):
+        yield f"{listed(waiting)} heard {source} last"
+
+
+def round_table(story: OneRound) -> RenderableType:
+    """Return a row for each member, in seconds from the first release of the round."""
+    start = story.first or story.planned
+
+    def after(moment: float | None) -> str:
+        return "-" if moment is None else f"{moment - start:.2f}"
+
+    rows = []
+    for node in story.nodes:
+        last, without = node.waited_for, [late.source for late in node.given_up] or node.awaited
+        heard_last = ("-", "-") if last is None else (last.source, after(last.sent))
+        rows.append((node.node, after(node.sent), *heard_last, after(node.went_on), listed(without) or "-"))
+    headings = ("node", "sent", "heard last", "that came", "went on", "without")
+    return table(headings, rows, "Seconds from the first release, each by its sender's own clock")
+
+
+def _came(neighbour: Neighbour, went_on: float) -> str:
+    if neighbour.sent is None:
+        return "whose release is not in the log"
+    seconds = neighbour.sent - went_on
+    return f"whose release came {seconds:.2f} s later (within the horizon its error is corrected)"

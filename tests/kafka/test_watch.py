@@ -3,12 +3,16 @@
 import os
 import re
 import signal
+from contextlib import closing
 
 import pytest
 
+from streams.bus.logs import reached
+from streams.bus.mesh_log import MeshLog
 from streams.status.account import ChargeCount, public_charge_counts
 from tests.support.brokers.development import started
 from tests.support.meshes.on_broker import small_mesh_file
+from tests.support.processes.in_process import Commands
 from tests.support.processes.mesh import LiveMesh, wait_until
 from tests.support.processes.terminal import Terminal
 
@@ -43,7 +47,7 @@ def is_left_as_before(terminal):
     return on_screen and terminal.attributes == terminal.before
 
 
-def test_rounds_rise_a_killed_node_is_silent_and_q_leaves_the_terminal_as_it_was(tmp_path, broker):
+def test_rounds_rise_a_killed_node_is_silent_and_q_leaves_the_terminal_as_it_was(tmp_path, broker, capsys):
     path = small_mesh_file(tmp_path, broker.address, rounds=5000, silence=8, round_timeout=1)
     with LiveMesh(path) as mesh, Terminal(tmp_path, "watch", path) as terminal:
         names = steady(mesh)
@@ -61,6 +65,7 @@ def test_rounds_rise_a_killed_node_is_silent_and_q_leaves_the_terminal_as_it_was
         before = rounds(terminal)
         wait_until(lambda: rounds(terminal) > before)
         wait_until(lambda: "silent" not in row(terminal, names[0]))  # a busy machine may hold up any
+        is_told_what_became_of(Commands(capsys), mesh, names)
         terminal.press("?")
         wait_until(lambda: any(line.startswith("relaying") for line in terminal.lines))
         terminal.press("h")
@@ -68,6 +73,19 @@ def test_rounds_rise_a_killed_node_is_silent_and_q_leaves_the_terminal_as_it_was
         terminal.press("q")
         assert terminal.ends() == 0
         wait_until(lambda: is_left_as_before(terminal))
+
+
+def is_told_what_became_of(call, mesh, names):
+    """One round is told: that in which the others went on without the third, which was killed."""
+    with closing(reached(mesh.file.mesh_broker)) as logs:
+        last = max(MeshLog.of(mesh.file, logs).valid_plans())
+    told = (call("watch", mesh.path, "--round", number) for number in range(last, 0, -1))
+    lines = next(lines for one in told if f"without {names[2]}" in (lines := one.out))
+    assert re.search(rf"{names[0]} went on without {names[2]}, whose release is not in the log", lines)
+    assert f"{names[0]}, {names[1]} heard" in lines or f"{names[0]} heard {names[1]} last" in lines
+    beyond = call("watch", mesh.path, "--round", 10**6)
+    assert (beyond.code, beyond.err.count("\n")) == (2, 1)
+    assert beyond.err.startswith("--round 1000000: must be a round of a plan; the log has the plans of")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

@@ -40,3 +40,10 @@ def test_an_owner_that_nobody_knows_or_without_a_source_is_one_line(call, lendin
 def test_a_broker_that_is_not_there_is_one_line(call, lending, monkeypatch, command):
     monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.2)
     assert call(*command) == (1, "", "127.0.0.1:1: the broker does not answer\n")
+
+
+@pytest.mark.parametrize("option", [("--owner",), ("--round", "3")], ids=lambda option: option[0])
+def test_watch_says_which_options_are_for_nodes(call, lending, option):
+    outcome = call("watch", "mesh.yaml", *option)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert outcome.err.startswith(f"{option[0]} is for a mesh of nodes: ")
