@@ -80,12 +80,18 @@ class Horizon:
         """Return the round to plan: `round`, or `current` if slots are dropped.
 
         Slots are dropped if the slowest member is more than H rounds behind the clock, which is in round
-        `current`. If no member is waited for, all count as having stepped the round before `round`.
+        `current`. If no member is waited for, all count as having stepped the round before `round`. The last
+        round of a live member before it leaves is not dropped.
         """
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]
         slowest = min((last_round for last_round in stepped if last_round is not None), default=round - 1)
-        return max(round, current) if current - slowest > self._size else round  # rule 3
+        if current - slowest <= self._size:
+            return round
+        last_rounds = [self._roster.last_round(member.name) for member in members]
+        # rule 3: a leaver's last lesson goes out in its last round, and the others may have no other source
+        ends = [end for end in last_rounds if end is not None and round <= end < current]
+        return min(ends, default=max(round, current))
 
     def _is_behind(self, member: Member, oldest: int) -> bool:
         stepped = self._roster.progress(member, oldest)

@@ -156,6 +156,13 @@ class Roster:
             return None
         return Member(name, beat.instance, full=False)
 
+    def last_round(self, name: str) -> int | None:
+        """Return the last round before a live node leaves; None if it asks for none."""
+        beat = self._beats.get(name)
+        if beat is None or beat.leave_from is None or not self.is_live(name):
+            return None
+        return beat.leave_from - 1
+
     def has_lost_its_place(self, member: Member, round: int) -> bool:
         """Return whether the member is live under the instance that the plan names, and has to join again."""
         beat = self._beats.get(member.name)

@@ -13,7 +13,8 @@ The number of a rule stands beside each branch that keeps it, here, in `planning
     as lost by the broker, and are planned again (rules above `Unread`). If they arrive after all, the first
     record counts.
  3. The next round is the last one + 1. If members are more than H periods behind the clock (slots by time),
-    it is at least the clock's round.
+    it is at least the clock's round; but the last round of a member that leaves is dropped for no clock, as
+    its last lesson goes out in it.
  4. Progress beyond the last plan means that plans were lost. It counts at a start alone (rules above
     `Claims`). One node's progress counts up to the last plan + H. Progress beyond that counts only as a
     median: of the live members of the last plan that have not begun anew since, if there are at least two;

@@ -26,9 +26,7 @@ LABELS = {
     "otherwise": "legitimate",
 }
 WORDS = {"positive": "fraud", "negative": ["legitimate", "unclear"]}
-MOST = 400
-"""Below history 482. There the only full member leaves, while another node is dead for ever and two have lost
-their journals, and the mesh stands still, with labels or without: the reason is not known yet."""
+MOST = 600
 
 
 def stage(folder, by="count", **labels):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.nodes.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
 from topology.graph import complete, ring
-from topology.plans import Plan, after
+from topology.plans import Heartbeat, Plan, after
 from topology.scheduler import (
     HeartbeatRead,
     PlansRead,
@@ -377,6 +377,30 @@ def test_rounds_are_skipped_when_members_are_more_than_h_behind_the_clock():
     mesh.send(Ticked(1.0, current=11))
     assert mesh.hear_all(6) == [11]  # 6 is five behind
     assert mesh.plans[-1].follows == 9
+
+
+def test_the_last_round_of_a_member_that_leaves_is_not_skipped():
+    mesh = Mesh()
+    mesh.hear_all()
+    mesh.hear(beat("a", 4), beat("b", 4))
+    mesh.send(Ticked(1.0, current=50))
+    # c leaves from 7: the clock drops 5, and waits for 6, in which c sends its last lesson
+    assert mesh.hear(beat("c", 4, leave_from=7))[:2] == [6, 50]
+    assert [found.member("c") is not None for found in mesh.plans[4:6]] == [True, False]
+
+
+def test_who_has_begun_anew_hears_the_only_full_member_before_it_leaves_whatever_the_clock_says():
+    mesh = Mesh(rounds=9)
+    mesh.hear_all()
+    for _ in range(11):  # c stays away for ever, with its journal; b begins anew
+        mesh.send(Ticked(1.0))
+        mesh.hear(beat("a"), Heartbeat("r", "b", "b2", "b2", 0, hello=True))
+    mesh.send(Ticked(0.0, current=50))
+    mesh.hear(beat("a", 4, leave_from=9))
+    skipped = [found for found in mesh.plans if found.round > 4]
+    assert [(found.round, found.closing) for found in skipped[:2]] == [(8, 0), (10, 1)]
+    assert (skipped[0].member("a").full, skipped[0].member("b").full) == (True, False)
+    assert {member.name: member.full for member in skipped[1].members} == {"b": True}
 
 
 def test_the_slowest_member_decides_what_is_skipped():
