@@ -115,9 +115,9 @@ class Summary:
     """A run. `rounds`: the rounds in which every node had a slot, `first_round` to `last_round`.
 
     `decision` is the mean of the nodes' decisions in the last closing round, shape (d,), and `score` its
-    score; `average` and `average_score` are those of their running averages. `left_out`: held-out records
-    that cannot be decoded. `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where
-    it is not known.
+    score; `average` and `average_score` are those of their running averages, none of a run of one round.
+    `left_out`: held-out records that cannot be decoded. `network_regret`: R_T/T over all nodes' losses, the
+    largest of a node; None where it is not known.
     `minimises`: whether decisions minimise the loss; regret has no meaning where they do not.
     """
 
@@ -192,7 +192,8 @@ def summarise(
         replace(node, verdict=recorder.verdict(node.name, np.array(node.decision))) for node in nodes
     )
     decision = np.mean([node.decision for node in nodes], axis=0)
-    average = np.mean([node.average for node in nodes], axis=0)
+    averaged = min(node.averaged for node in nodes) > 1  # else it is x_1, made before any record
+    average = np.mean([node.average for node in nodes], axis=0) if averaged else None
     numbers = next(iter(recorder.nodes.values())).rounds
     loss, observed = file.resolved.loss, file.resolved.algorithm.observed
     return Summary(
@@ -205,8 +206,8 @@ def summarise(
         tuple(decision.tolist()),
         nodes,
         None if held_out is None else score(loss, observed(decision), *held_out),
-        tuple(average.tolist()),
-        None if held_out is None else score(loss, observed(average), *held_out),
+        () if average is None else tuple(average.tolist()),
+        None if held_out is None or average is None else score(loss, observed(average), *held_out),
         left_out,
         largest_network_regret(file, recorder),
         not mesh.algorithm.alone,

@@ -32,7 +32,7 @@ from streams.records.slot_feed import RecordCounts
 from streams.records.sources import check_source, open_source, records_to_score
 from streams.state.data_order import check_order, keep_order
 from streams.state.spends import all_spends, begin_life, put_aside, to_line
-from topology.schedules import closing_rounds
+from topology.schedules import Schedule, closing_rounds
 
 
 def mesh_parts(
@@ -204,27 +204,25 @@ def _round(record: JournalRecord) -> int:
 # its state begins with round T + 1 as if it had never closed.
 
 
-def closing_decisions(parts: MeshParts, records: Mapping[str, JournalRecord]) -> dict[str, Decision]:
+def closing_decisions(
+    learners: Mapping[str, Learner], schedule: Schedule, records: Mapping[str, JournalRecord]
+) -> dict[str, Decision]:
     """Return each node's decision in its last closing round, from the newest records of all nodes.
 
     They have the bits of those in a run whose plans have closing rounds. A node that has left has none.
     """
     round = max(record.round for record in records.values())
     releases = {name: record.release for name, record in records.items() if record.round == round}
-    schedule = parts.scheduler.schedule
-    closing = Closing(next(iter(parts.nodes.values())).learner.algorithm, round)
+    closing = Closing(next(iter(learners.values())).algorithm, round)
     decisions: dict[str, Decision] = {}
     for number in range(round, round + closing_rounds(schedule, round - 1)):
-        names = tuple(name for name in sorted(releases) if not _has_left(parts.nodes[name].learner, number))
+        names = tuple(name for name in sorted(releases) if not _has_left(learners[name], number))
         if not names:
             break
         stacked = Release(np.stack([releases[name] for name in names]))
         consensus, decided = closing.mix(schedule.weights(number, names), stacked)
         decisions |= zip(names, map(Decision, decided), strict=True)
-        relays = [
-            parts.nodes[name].learner.relay(Consensus(row))
-            for name, row in zip(names, consensus, strict=True)
-        ]
+        relays = [learners[name].relay(Consensus(row)) for name, row in zip(names, consensus, strict=True)]
         releases = dict(zip(names, relays, strict=True))
     return decisions
 
@@ -292,7 +290,9 @@ class LocalRun:
         nodes = self.recorder.nodes
         records = {name: node.newest for name, node in nodes.items() if node.newest is not None}
         if self.parts.scheduler.one_process and self.recorder.common_rounds:
-            for name, decision in closing_decisions(self.parts, records).items():
+            learners = {name: node.learner for name, node in self.parts.nodes.items()}
+            schedule = self.parts.scheduler.schedule
+            for name, decision in closing_decisions(learners, schedule, records).items():
                 nodes[name].closed = decision
 
 

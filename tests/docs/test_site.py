@@ -1,5 +1,6 @@
 """The documentation as a website: every page is on it, in its menu, and a link that leads nowhere fails."""
 
+import re
 import subprocess
 
 import pytest
@@ -40,11 +41,12 @@ def test_the_menu_holds_every_page_of_the_documentation():
     assert all((ROOT / target).is_file() for target in listed)
 
 
-def test_a_link_that_leads_nowhere_fails(folder):
+def test_a_link_that_leads_nowhere_fails(folder, capfd):
     tutorial = folder / "pages" / "docs" / "tutorial.md"
     text = tutorial.read_text()
     for link in ("howto/nowhere.md", "howto/kafka.md#nowhere"):
         tutorial.write_text(f"{text}\n[a page]({link})\n")
         with pytest.raises(subprocess.CalledProcessError):
             site.render(folder)
+        assert "1 issue found" in re.sub(r"\x1b\[[0-9;]*m", "", "".join(capfd.readouterr()))
     tutorial.write_text(text)

@@ -15,6 +15,7 @@ import numpy as np
 from nodes.algorithms import Algorithm
 from nodes.checks import rounded_up
 from nodes.collaboration.messages import QueryRecord
+from nodes.machine.journal import JournalRecord
 from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
@@ -24,7 +25,7 @@ from streams.collaboration.journals import LearnerJournal
 from streams.collaboration.outcome import CollaborationOutcome
 from streams.ledger import Promise, known_spends, promises_of
 from streams.local.results import Summary, save_whole, write_whole
-from streams.local.run import Outcome
+from streams.local.run import Outcome, closing_decisions
 from streams.mesh.errors import UsageError, as_count_or_none, as_path, as_path_or_none, check_type, refused
 from streams.mesh.file import AnyFile, MeshFile
 from streams.mesh.kind import check_file
@@ -69,9 +70,12 @@ def model_of(
     """Return the model of vectors (d,), made from `nodes` nodes at `round`. `rounds` are in the average.
 
     `promised`: the promises of all nodes whose releases are in it. `node`: the node whose own part gives the
-    settings for reading records (None: held_out, or the first part that is here).
+    settings for reading records (None: held_out, or the first part that is here). The decision of a run's
+    only round is made before its records, so the newest one stands for the average there.
     """
     mesh = file.mesh
+    if rounds <= 1:
+        average, averaged = newest, "the newest decision, as the only round's own was made before its records"
     return Model(
         format=FORMAT,
         mesh=mesh.name,
@@ -161,19 +165,18 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
 
     Raises JournalError if there is no journal, or another's, or no round is stepped.
     """
-    path = StateFolder(state).journal(node)
-    with JournalReader(path) as journal:
-        life, records = journal.life, journal.records(1)
-    if (life.run, life.node, life.digest) != (file.mesh.run, node, file.digest()):
-        raise JournalError(f"{path} is of another node, run or settings than {node}'s in {file.mesh.run}")
-    record = records[-1] if records else None
+    record = _newest(file, state, node)
     if record is None or record.average is None:
-        raise JournalError(f"{path}: no round was stepped yet, so there is no model")
-    algorithm = file.resolved.algorithm
-    learnt = record.round  # what a relay has mixed counts as the round after the last lesson
-    if record.exact:
-        learnt = min(learnt, record.average.rounds + 1)
-    newest = algorithm.decide(learnt, Consensus(algorithm.contain(record.release)))
+        raise JournalError(
+            f"{StateFolder(state).journal(node)}: no round was stepped yet, so there is no model"
+        )
+    newest = _closed(file, state, node, record)
+    if newest is None:
+        algorithm = file.resolved.algorithm
+        learnt = record.round  # what a relay has mixed counts as the round after the last lesson
+        if record.exact:
+            learnt = min(learnt, record.average.rounds + 1)
+        newest = algorithm.decide(learnt, Consensus(algorithm.contain(record.release)))
     return model_of(
         file,
         promised_of_all(file, state),
@@ -187,6 +190,37 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
     )
 
 
+def _newest(file: MeshFile, state: Path, node: str) -> JournalRecord | None:
+    """Return the newest record of a node's journal. Raises JournalError if it is not of this node and run."""
+    path = StateFolder(state).journal(node)
+    with JournalReader(path) as journal:
+        life, records = journal.life, journal.records(1)
+    if (life.run, life.node, life.digest) != (file.mesh.run, node, file.digest()):
+        raise JournalError(f"{path} is of another node, run or settings than {node}'s in {file.mesh.run}")
+    return records[-1] if records else None
+
+
+def _closed(file: MeshFile, state: Path, node: str, record: JournalRecord) -> Decision | None:
+    """Return the node's decision after the closing rounds of a run in one process; None of any other.
+
+    There closing rounds are in no journal, but every journal is in the folder, and ends with its node's last
+    lesson.
+    """
+    folder = StateFolder(state)
+    if not all(folder.journal(name).exists() for name in file.mesh.nodes):
+        return None
+    records = {name: _newest(file, state, name) for name in file.mesh.nodes}
+    ends = {name: last for name, last in records.items() if last is not None and last.round == record.round}
+    learners = {name: file.resolved.node(name).learner for name in file.mesh.nodes}
+    # averages count no closing round: after those of a broker, which are journalled, nobody's is so far
+    lessons = [
+        last for last in ends.values() if last.average is not None and last.average.rounds == last.stepped
+    ]
+    if len(ends) < len(learners) or not lessons:
+        return None
+    return closing_decisions(learners, file.resolved.schedule, ends).get(node)
+
+
 AVERAGED = "the mean of the nodes' running averages, each over its rounds in this run"
 
 
@@ -196,7 +230,7 @@ def mesh_model(file: MeshFile, summary: Summary) -> Model:
         file,
         {node.name: node.promise for node in summary.nodes},
         np.array(summary.decision),
-        np.array(summary.average),
+        np.array(summary.average or summary.decision),
         round=summary.last_round,
         nodes=len(summary.nodes),
         rounds=min(node.averaged for node in summary.nodes),

@@ -106,6 +106,41 @@ def test_a_model_of_one_node_is_its_running_average(call, mesh, learnt, tmp_path
     assert call("predict", "deep/own.npz", "test.csv").code == 0
 
 
+def test_a_model_of_one_node_is_its_decision_of_the_last_closing_round(call, mesh, tmp_path):
+    """A run in one process closes in memory: the journals, all here, end with what was learnt last."""
+    classifying(mesh, tmp_path)
+    assert call("run", mesh, "--output", "out", "--state", "state", "--rounds", "4").code == 0
+    nodes = json.loads((tmp_path / "out" / "summary.json").read_text())["nodes"]
+    for node in nodes:
+        assert call("model", mesh, "--output", "own", "--state", "state", "--node", node["name"]).code == 0
+        model = json.loads((tmp_path / "own.json").read_text())
+        assert model["newest"] == node["decision"]
+        assert model["newest"] != model["average"]
+    for node in nodes[1:]:  # of one node alone nobody can mix
+        (tmp_path / "state" / f"{node['name']}.journal").unlink()
+    name = nodes[0]["name"]
+    assert call("model", mesh, "--output", "own", "--state", "state", "--node", name).code == 0
+    assert json.loads((tmp_path / "own.json").read_text())["newest"] != nodes[0]["decision"]
+
+
+def test_a_run_of_one_round_has_no_average(call, mesh, tmp_path):
+    """Its only decision is x_1, made before any record: it is neither scored nor kept as a model."""
+    classifying(mesh, tmp_path)
+    done = call("run", mesh, "--output", "out", "--state", "state", "--rounds", "1")
+    assert done.code == 0
+    assert len(score_lines(done.out)) == 1
+    assert "averages" not in done.out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["average"], summary["average_score"]) == ([], None)
+    for options in ([], ["--state", "state", "--node", "b"]):
+        if options:
+            assert call("model", mesh, "--output", "out/model", *options).code == 0
+        model = json.loads((tmp_path / "out" / "model.json").read_text())
+        assert model["average"] == model["newest"]
+        assert any(model["newest"])
+        assert model["averaged"].startswith("the newest decision, as the only round")
+
+
 def test_records_without_labels_and_broken_ones(call, mesh, learnt, tmp_path):
     (tmp_path / "new.csv").write_text("y,x\n1,2\nsecret,3\n4,5\n6\n")
     done = call("predict", "out/model.json", "new.csv")
