@@ -24,7 +24,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from nodes.intervals import LEAST_RECORDS, Blocks, Interval, RunningMoments, ranked
+from nodes.intervals import LEAST_RECORDS, Blocks, Interval, RunningMoments, ranked_slots
 from nodes.losses.evaluation import predicted, unweighted
 from nodes.losses.losses import Absolute, Hinge, Huber, Logistic, Loss, Softmax, Squared
 from nodes.sparse import Rows
@@ -32,6 +32,8 @@ from nodes.values import BoolArray, FloatArray, IntArray, Observations
 
 LAST = 1_000
 """The last records, in whole slots, whose scores stand beside those of all."""
+_BLOCK = 4 * LAST
+"""The records that are scored at once: a slot alone has few, and each numpy call costs a microsecond."""
 _LARGEST = 1e100  # a loss above it, or none, counts as this: squares of it are numbers still
 _AREA, _PRECISION, _CHANCE = range(3)
 
@@ -102,15 +104,29 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
-    """A slot's scores: moments of the columns of `LabelScorer.columns`, and sums of pairs and precisions."""
+class _Scored:
+    """The scores of S slots in a row, of n records in all.
 
-    number: int
-    positives: int
-    means: FloatArray
-    squares: FloatArray
+    `sizes`, `positives`: records of each slot, and positive ones. `columns` (n, 4): see
+    `LabelScorer.columns`. `parts`, `weights` (S, 3): sums of pairs and precisions.
+    """
+
+    sizes: IntArray
+    positives: IntArray
+    columns: FloatArray
     parts: FloatArray
     weights: FloatArray
+
+    def last(self, slots: int) -> "_Scored":
+        """Return the last slots, at least one."""
+        records = int(self.sizes[-slots:].sum())
+        return _Scored(
+            self.sizes[-slots:],
+            self.positives[-slots:],
+            self.columns[-records:],
+            self.parts[-slots:],
+            self.weights[-slots:],
+        )
 
 
 class Guess:
@@ -118,39 +134,53 @@ class Guess:
 
     def __init__(self, task: Task, classes: int = 2) -> None:
         self._task = task
-        self.number, self._mean = 0, 0.0
-        self._counts = np.zeros(classes)
+        self.number = 0
+        self._slot: IntArray | int = 0  # of each record, the row of the labels before it
+        self._means, self._counts = np.zeros(1), np.zeros((1, classes))
 
     def learn(self, labels: FloatArray) -> None:
         """Count labels (n,). Of two classes, the positive class has the labels above 0."""
-        if not labels.size:
-            return
-        self.number += labels.size
+        if labels.size:
+            self.before(labels, np.array([labels.size]))
+
+    def before(self, labels: FloatArray, sizes: IntArray) -> "Guess":
+        """Count the labels (n,) of slots of `sizes` (S,); return the guesses before each slot."""
+        guesses = Guess(self._task, self._counts.shape[1])
+        slots = len(sizes)
+        guesses._slot = np.repeat(np.arange(slots), sizes)
         if self._task is Task.NUMBERS:
-            self._mean += float((labels - self._mean).sum()) / self.number
+            sums = np.add.reduceat(labels - self._means[0], np.add.accumulate(sizes) - sizes)
+            numbers = self.number + np.add.accumulate(sizes)
+            means = self._means[0] + np.add.accumulate(sums) / numbers
+            guesses._means, self._means = np.concatenate([self._means, means[:-1]]), means[-1:]
         else:
-            kinds = self._kinds(labels)
-            self._counts += np.bincount(kinds, minlength=self._counts.size)[: self._counts.size]
+            classes = self._counts.shape[1]
+            places = guesses._slot * classes + self._kinds(labels)
+            counts = np.bincount(places, minlength=slots * classes).reshape(slots, classes)
+            totals = self._counts + np.add.accumulate(counts)
+            guesses._counts, self._counts = np.concatenate([self._counts, totals[:-1]]), totals[-1:]
+        self.number += labels.size
+        return guesses
 
     def right(self, labels: FloatArray) -> FloatArray:
         """Return 1 for each label that is the commonest class, else 0."""
-        is_commonest: BoolArray = self._kinds(labels) == int(np.argmax(self._counts))
+        is_commonest: BoolArray = self._kinds(labels) == np.argmax(self._counts, -1)[self._slot]
         return is_commonest.astype(np.float64)
 
     def shares(self, labels: FloatArray) -> FloatArray:
         """Return the log loss of guessing the classes' shares (Krichevsky, Trofimov 1981)."""
-        shares = (self._counts + 0.5) / (self._counts.sum() + self._counts.size / 2)
-        losses: FloatArray = -np.log(shares)[self._kinds(labels)]
+        counts = self._counts + 0.5
+        losses: FloatArray = -np.log(counts / counts.sum(-1, keepdims=True))[self._slot, self._kinds(labels)]
         return losses
 
     def numbers(self, labels: FloatArray) -> FloatArray:
         """Return the mean so far, as the prediction of each label."""
-        return np.full(labels.shape, self._mean)
+        return np.broadcast_to(self._means[self._slot], labels.shape)
 
     def _kinds(self, labels: FloatArray) -> IntArray:
         if self._task is Task.TWO:
             return (labels > 0.0).astype(np.int64)
-        return np.clip(np.nan_to_num(labels), 0, self._counts.size - 1).astype(np.int64)
+        return np.clip(np.nan_to_num(labels), 0, self._counts.shape[1] - 1).astype(np.int64)
 
 
 class LabelScorer:
@@ -174,15 +204,14 @@ class LabelScorer:
 
     def predictions(self, decision: FloatArray, features: Rows) -> FloatArray:
         """Return the predictions (n,), or the classes' scores (n, C); NaN becomes 0."""
+        return _finite(self.scores(decision, features))
+
+    def scores(self, decision: FloatArray, features: Rows) -> FloatArray:
+        """Return `predictions` as they are computed, which may be no numbers."""
         loss = self.loss
-        scores = (
-            loss.scores(decision, features)
-            if isinstance(loss, Softmax)
-            else predicted(loss, decision, features)
-        )
-        if math.isfinite(np.add.reduce(scores, None)):
-            return scores
-        return np.nan_to_num(scores, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
+        if isinstance(loss, Softmax):
+            return loss.scores(decision, features)
+        return predicted(loss, decision, features)
 
     def columns(self, predictions: FloatArray, labels: FloatArray, guess: Guess) -> FloatArray:
         """Return for each record: 1 if right, the gain of that, the loss, the gain of that; shape (n, 4)."""
@@ -238,65 +267,98 @@ class LabelScorer:
 
 
 class Prequential:
-    """The scores of one owner's records, slot by slot."""
+    """The scores of one owner's records, slot by slot; computed for many slots at once."""
 
     def __init__(self, scorer: LabelScorer) -> None:
         self._scorer, self._guess = scorer, scorer.guess()
         self._all, self._positives, self._blocks = RunningMoments(4), 0, Blocks()
-        self._last: deque[_Slot] = deque()
-        self._last_records = 0
+        self._waiting: list[tuple[FloatArray, FloatArray]] = []
+        self._waiting_records = 0
+        self._last: deque[_Scored] = deque()
+        self._drift = PageHinkley()
         self.rounds = 0
-        self.drift = PageHinkley()
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def add(self, decision: FloatArray, observations: Observations) -> None:
         """Score a slot's records by the decision made before the slot: the part that the loss sees, (m,)."""
-        present = observations.present
-        labels = observations.labels[present]
+        features, labels, present = observations
+        is_whole = bool(present.all())
+        labels = labels if is_whole else labels[present]
         if not labels.size:
             return
-        if self._guess.number:
-            predictions = self._scorer.predictions(decision, observations.features)[present]
-            self._count(self._slot(predictions, labels))
-        self._guess.learn(labels)
+        if not self._guess.number:
+            self._guess.learn(labels)
+            return
+        scores = self._scorer.scores(decision, features)
+        self._waiting.append((scores if is_whole else scores[present], labels))
+        self._waiting_records += labels.size
+        self.rounds += 1
+        if self._waiting_records >= _BLOCK:
+            self._score()
 
-    def _slot(self, predictions: FloatArray, labels: FloatArray) -> _Slot:
-        columns = self._scorer.columns(predictions, labels, self._guess)
-        means = columns.mean(0)
-        squares = ((columns - means) ** 2).sum(0)
-        parts, weights, positives = np.zeros(3), np.zeros(3), 0
+    @np.errstate(all="ignore")
+    def _score(self) -> None:
+        """Score the slots that wait."""
+        if not self._waiting:
+            return
+        scores, labels = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        sizes = np.array([of_slot.size for _, of_slot in self._waiting])
+        self._waiting, self._waiting_records = [], 0
+        predictions = _finite(scores)
+        columns = self._scorer.columns(predictions, labels, self._guess.before(labels, sizes))
+        starts = np.add.accumulate(sizes) - sizes
+        positives, parts = np.zeros(len(sizes), np.int64), np.zeros((len(sizes), 3))
+        weights = np.zeros_like(parts)
         if self._scorer.task is Task.TWO:
             positive = labels > 0.0
-            positives = int(positive.sum())
-            pairs = positives * (labels.size - positives)
-            if pairs:
-                parts[:] = ranked(predictions, positive)
-                weights[:] = pairs, positives, positives
-        return _Slot(labels.size, positives, means, squares, parts, weights)
+            positives = np.add.reduceat(positive, starts, dtype=np.int64)
+            parts = ranked_slots(predictions, positive, sizes)
+            has_both = (positives > 0) & (positives < sizes)
+            weights = np.stack([positives * (sizes - positives), positives, positives], 1) * has_both[:, None]
+        self._all.add(columns)
+        self._positives += int(positives.sum())
+        self._blocks.extend(parts, weights)
+        measure = columns[:, 2] if self._scorer.has_losses else 1.0 - columns[:, 0]
+        for value in (np.add.reduceat(measure, starts) / sizes).tolist():
+            self._drift.add(value)
+        self._last.append(_Scored(sizes, positives, columns, parts, weights))
+        while sum(len(scored.columns) for scored in self._last) - len(self._last[0].columns) >= LAST:
+            self._last.popleft()
 
-    def _count(self, slot: _Slot) -> None:
-        self.rounds += 1
-        self._all.merge(slot.number, slot.means, slot.squares)
-        self._positives += slot.positives
-        self._blocks.add(slot.parts, slot.weights)
-        measure = slot.means[2] if self._scorer.has_losses else 1.0 - slot.means[0]
-        self.drift.add(float(measure))
-        self._last.append(slot)
-        self._last_records += slot.number
-        while self._last_records - self._last[0].number >= LAST:
-            self._last_records -= self._last.popleft().number
+    @property
+    def alarms(self) -> int:
+        """How often a lasting rise of the loss was detected."""
+        self._score()
+        return self._drift.alarms
 
     def figures(self) -> Figures | None:
         """Return the scores of all records; None if none was scored."""
+        self._score()
         return _figures(self._scorer, self._all, self._positives, self._blocks)
 
     def last_figures(self) -> Figures | None:
         """Return the scores of the last whole slots that have at least `LAST` records, or of all if fewer."""
-        moments, blocks = RunningMoments(4), Blocks()
-        for slot in self._last:
-            moments.merge(slot.number, slot.means, slot.squares)
-            blocks.add(slot.parts, slot.weights)
-        return _figures(self._scorer, moments, sum(slot.positives for slot in self._last), blocks)
+        self._score()
+        moments, blocks, positives, records = RunningMoments(4), Blocks(), 0, 0
+        parts: list[_Scored] = []
+        for scored in reversed(self._last):
+            before = np.add.accumulate(scored.sizes[::-1]) - scored.sizes[::-1] + records
+            slots = int((before < LAST).sum())
+            if slots:
+                parts.append(scored.last(slots))
+                records += len(parts[-1].columns)
+        for part in reversed(parts):
+            moments.add(part.columns)
+            blocks.extend(part.parts, part.weights)
+            positives += int(part.positives.sum())
+        return _figures(self._scorer, moments, positives, blocks)
+
+
+def _finite(scores: FloatArray) -> FloatArray:
+    """Return scores with 0 in place of NaN, and ends in place of infinite ones."""
+    if math.isfinite(np.add.reduce(scores, None)):
+        return scores
+    return np.nan_to_num(scores, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)
 
 
 def _figures(scorer: LabelScorer, moments: RunningMoments, positives: int, blocks: Blocks) -> Figures | None:

@@ -211,7 +211,7 @@ class PrivateFigures:
                 registry.gauge(PrivateMetric.AUC, partial(self._end_of, "auc", end), bound)
             gain = "loss_gain" if score.scorer.task is Task.NUMBERS else "accuracy_gain"
             registry.gauge(PrivateMetric.GAIN, partial(self._end_of, gain, end), bound)
-        registry.total(PrivateMetric.RISES, lambda: score.progress.drift.alarms)
+        registry.total(PrivateMetric.RISES, lambda: score.progress.alarms)
 
     def _end_of(self, name: str, end: str) -> float | None:
         interval: Interval | None = getattr(self._figures, name, None)

@@ -185,9 +185,9 @@ class OwnerScore:
         self._empty += not labels.size
         self._clipped += clipped
         self._learnt += labels.size
-        self._positives += int((labels > 0.0).sum())
+        self._positives += int(np.count_nonzero(labels > 0.0))
         if self._noise is not None and self._calibrated:
-            length = float(np.sqrt((gradient * gradient).sum()))
+            length = math.sqrt(gradient.dot(gradient))
             if math.isfinite(length):
                 self._lengths += 1
                 self._signal += length
@@ -232,7 +232,7 @@ class OwnerScore:
             Basis.OWN if self._kept_back is None else Basis.KEPT_BACK,
             self._private,
             gain,
-            self._progress.drift.alarms,
+            self._progress.alarms,
             self._facts(closing),
         )
 

@@ -16,7 +16,7 @@ from nodes.intervals import (
     area_gain,
     concordance,
     precisions,
-    ranked,
+    ranked_slots,
     ratio,
     t_quantile,
 )
@@ -57,15 +57,15 @@ def test_precisions_by_brute_force(records):
     assert precision == pytest.approx(expected)
 
 
-@given(RECORDS)
-def test_one_sort_gives_pairs_and_precisions(records):
-    scores, positive = arrays(records)
-    if positive.any() and not positive.all():
-        expected = concordance(scores, positive)[0], *precisions(scores, positive)
-        assert ranked(scores, positive) == pytest.approx(expected)
-        scores = scores + np.arange(len(scores)) / 64  # without ties
-        expected = concordance(scores, positive)[0], *precisions(scores, positive)
-        assert ranked(scores, positive) == pytest.approx(expected)
+@given(st.lists(RECORDS, min_size=1, max_size=4), st.booleans())
+def test_one_sort_gives_pairs_and_precisions_of_each_slot(slots, has_ties):
+    parts = [arrays(records) for records in slots]
+    if not has_ties:
+        parts = [(scores + np.arange(len(scores)) / 64, positive) for scores, positive in parts]
+    scores, positive = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    expected = [(concordance(*part)[0], *precisions(*part)) for part in parts]
+    sizes = np.array([len(of_slot) for of_slot, _ in parts])
+    assert ranked_slots(scores, positive, sizes) == pytest.approx(np.array(expected))
 
 
 @pytest.mark.parametrize(("records", "positives"), [(2, 1), (5, 1), (5, 2), (6, 3), (7, 6)])
@@ -188,8 +188,8 @@ def test_ratios_over_blocks(blocks):
 def test_blocks_are_bounded_and_lose_no_round(rounds):
     blocks = Blocks()
     for k in range(rounds):
-        blocks.add(np.array([float(k), 1.0]), np.array([2.0, float(k % 2)]))
-        blocks.add(np.zeros(2), np.zeros(2))  # a round without a pair
+        blocks.extend(np.array([float(k), 1.0])[None], np.array([2.0, float(k % 2)])[None])
+        blocks.extend(np.zeros((1, 2)), np.zeros((1, 2)))  # a round without a pair
     estimate = blocks.estimate(0)
     assert len(blocks._sums) <= 2 * LEAST_BLOCKS
     if rounds:
@@ -243,7 +243,7 @@ def test_coverage_of_pairs_within_rounds(distance, truth, rounds, size, rate):
             scores = random.normal(size=size) + distance * positive
             scores = random.normal() + random.lognormal() * scores  # those of two rounds do not compare
             in_order, pairs = concordance(scores, positive)
-            blocks.add(np.array([in_order]), np.array([float(pairs)]))
+            blocks.extend(np.array([[in_order]]), np.array([[float(pairs)]]))
         return blocks.estimate(0)
 
     assert LEAST <= coverage(draw, truth, 6) <= MOST

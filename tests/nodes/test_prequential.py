@@ -16,7 +16,7 @@ from nodes.losses.losses import (
     Weighted,
 )
 from nodes.losses.own_loss import OwnLoss
-from nodes.prequential import LAST, LabelScorer, PageHinkley, Prequential, Task, task_of
+from nodes.prequential import _BLOCK, LAST, LabelScorer, PageHinkley, Prequential, Task, task_of
 from nodes.sparse import SparseRows
 from nodes.values import Observations
 
@@ -188,9 +188,38 @@ def test_memory_does_not_grow_with_records():
     scores, random = Prequential(LabelScorer(Logistic())), np.random.default_rng(4)
     for decision, observations in slots(random, Logistic(), 3_000, 2):
         scores.add(decision, observations)
-    assert sum(slot.number for slot in scores._last) < LAST + 2
+    assert sum(len(scored.columns) for scored in scores._last) < LAST + _BLOCK
+    assert scores._waiting_records < _BLOCK
     assert scores.last_figures().records >= LAST
     assert len(scores._blocks._sums) <= 40
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Squared()])
+def test_scores_are_the_same_however_often_they_are_read(loss):
+    often, rarely = (Prequential(LabelScorer(loss)) for _ in range(2))
+    for k, (decision, observations) in enumerate(slots(np.random.default_rng(7), loss, 700, 9)):
+        often.add(decision, observations)
+        rarely.add(decision, observations)
+        if not k % 13:
+            often.figures()
+    assert rarely._waiting_records
+    for read, expected in (
+        (often.figures(), rarely.figures()),
+        (often.last_figures(), rarely.last_figures()),
+    ):
+        assert flat(read) == pytest.approx(flat(expected), nan_ok=True)
+    assert often.last_figures().records < LAST + 9
+    assert often.alarms == rarely.alarms
+
+
+def flat(figures):
+    """Return the numbers of figures, NaN for one that is not there."""
+    numbers = [figures.records]
+    for name in ("accuracy", "accuracy_gain", "loss", "loss_gain", "auc", "auprc"):
+        interval = getattr(figures, name)
+        ends = (None,) * 3 if interval is None else (interval.value, interval.low, interval.high)
+        numbers += [math.nan if end is None else end for end in ends]
+    return numbers
 
 
 def test_the_last_records_are_apart_from_all():
