@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from nodes.checks import finite_array, positive
+from nodes.privacy.clipping import Norm, clip
 from nodes.sparse import Rows, SparseRows, dense
 from nodes.values import BoolArray, FloatArray, Observations
 
@@ -221,6 +222,27 @@ class Softmax:
 
 
 # A loss with weighted labels.
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """A loss whose gradients are clipped to `bound` in `norm`, so that a weight below 1 still tells after it.
+
+    It bounds nothing that a release rests on: the mechanism clips again. A gradient that is not finite is 0.
+    """
+
+    loss: Loss
+    bound: float
+    norm: Norm
+
+    def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
+        """Return the loss, shape (..., n)."""
+        return self.loss.value(decision, observations)
+
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
+        """Return the clipped gradients, shape (..., n, d); sparse where the loss's are."""
+        clipped, _, _ = clip(self.loss.gradients(decision, observations), self.bound, self.norm)
+        return clipped
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from nodes.losses.losses import (
     PLAIN,
     Absolute,
     Bearing,
+    Clipped,
     Hinge,
     Huber,
     Linear,
@@ -45,7 +46,7 @@ from nodes.values import FloatArray
 from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings, LossSettings
 from streams.mesh.settings.mesh import GraphSettings, MeshSettings
-from streams.mesh.settings.privacy import TimeSlotsSettings
+from streams.mesh.settings.privacy import PrivacySettings, TimeSlotsSettings
 from topology.graph import Graph, complete, erdos_renyi, from_edges, grid, ring, star
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed
@@ -197,10 +198,11 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 }
 
 
-def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
+def loss(mesh: MeshSettings, node: str | None, code: Code, privacy: PrivacySettings | None = None) -> Loss:
     """Return a node's loss of one record, weighted by the record's label. `node` None: the loss of the mesh.
 
-    Raises MeshFileError if the user's code cannot be loaded, or may not run here.
+    `privacy`: the settings whose clip holds weights within it; None: those of the mesh. Raises MeshFileError
+    if the user's code cannot be loaded, or may not run here.
     """
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
@@ -208,7 +210,11 @@ def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
     plain = plain_loss(settings)
     if mesh.class_weights is None:
         return plain
-    return Weighted(plain, np.array(settings.labels), np.array(mesh.class_weights))
+    weights = np.array(mesh.label_weights)
+    if mesh.weighs_within_clip:
+        privacy = mesh.privacy if privacy is None else privacy
+        plain, weights = Clipped(plain, privacy.gradient_bound, privacy.norm), weights / weights.max()
+    return Weighted(plain, np.array(settings.labels), weights)
 
 
 def plain_loss(settings: LossSettings) -> Loss:

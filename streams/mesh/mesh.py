@@ -274,7 +274,13 @@ class Mesh:
     @property
     def cautions(self) -> list[str]:
         """A line for each setting that is valid but probably unintended."""
-        return [*_unconnected(self), *_growing(self), *_few_records(self.settings), *_dominated(self)]
+        return [
+            *_unconnected(self),
+            *_growing(self),
+            *_few_records(self.settings),
+            *_dominated(self),
+            *_cut_weights(self.settings),
+        ]
 
     @cached_property
     def topics(self) -> MeshTopics:
@@ -424,10 +430,12 @@ class MeshNode:
     @cached_property
     def loss(self) -> Loss:
         """The node's loss of one record, weighted by the record's label."""
-        settings = self.mesh.settings.loss_of(self.name)
-        if settings.own is None and settings == self.mesh.settings.loss:
+        whole = self.mesh.settings
+        settings = whole.loss_of(self.name)
+        alike = not whole.weighs_within_clip or self.privacy.gradient_bound == whole.privacy.gradient_bound
+        if settings.own is None and settings == whole.loss and alike:
             return self.mesh.loss
-        return loss(self.mesh.settings, self.name, self.mesh.code)
+        return loss(whole, self.name, self.mesh.code, self.privacy)
 
     @cached_property
     def learner(self) -> Learner:
@@ -533,6 +541,16 @@ def _few_records(mesh: MeshSettings) -> Iterator[str]:
     if rule is not None and rule.records is not None and rule.records < rule.members:
         fewer = f"fewer than the {rule.members:,} members: it is the number of each node's records"
         yield f"mesh.rule.records: {rule.records:,}: {fewer}"
+
+
+def _cut_weights(mesh: MeshSettings) -> Iterator[str]:
+    """Yield a line if the clip cuts the heaviest weight to less than a tenth, for rows of length 1."""
+    heaviest, bound = max(mesh.label_weights, default=0.0), mesh.privacy.gradient_bound
+    if not mesh.weighs_within_clip and heaviest > 10 * bound and mesh.privacy.mechanism != "none":
+        yield (
+            f"mesh.class_weights: gradient_bound {bound:g} cuts a record's gradient, weight included, so "
+            f"{heaviest:g} counts hardly more than {bound:g}: {{within: clip, weights: [...]}} keeps the ratio"
+        )
 
 
 def _dominated(whole: Mesh) -> Iterator[str]:

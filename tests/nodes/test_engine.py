@@ -86,6 +86,11 @@ CASES = {
         "class_weights": [1, 5],
         "algorithm": {"step_size": {"rule": "shifted-inverse", "a": 2, "b": 1}},
     },
+    "weights within the clip": {
+        "loss": "hinge",
+        "class_weights": {"within": "clip", "weights": [1, 5]},
+        "privacy": {"gradient_bound": 0.5},
+    },
     "squared": {
         "loss": "squared",
         "algorithm": {"constraint": {"linf-ball": 0.2}, "step_size": {"rule": "constant", "a": 0.5}},

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nodes.losses.losses import Hinge, Logistic, Softmax, Weighted
+from nodes.losses.losses import Clipped, Hinge, Logistic, Softmax, Weighted
 from nodes.values import Observations
 
 SIGNED = Weighted(Logistic(), np.array([-1.0, 1.0]), np.array([0.5, 20.0]))
@@ -36,3 +38,23 @@ def test_a_label_without_a_weight_counts_nothing():
 def test_weights_that_are_none(weights):
     with pytest.raises(ValueError, match="weights"):
         Weighted(Hinge(), np.array([-1.0, 1.0]), np.array(weights))
+
+
+LENGTHS = {"l1": lambda row: np.abs(row).sum(), "l2": lambda row: np.sqrt((row * row).sum())}
+ROWS = st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("norm", LENGTHS)
+@given(rows=ROWS, weights=st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), bound=st.floats(1e-3, 1e3))
+def test_a_weight_within_the_clip_is_a_share_of_the_bound(norm, rows, weights, bound):
+    """A gradient is never longer than the bound times its label's share, and that long if it was clipped."""
+    features, shares = np.array(rows), np.array(weights) / max(weights)
+    labels = np.where(np.arange(len(rows)) % 2 == 0, -1.0, 1.0)
+    o = Observations(features, labels, np.ones(len(rows), bool))
+    weighted = Weighted(Clipped(Hinge(), bound, norm), np.array([-1.0, 1.0]), shares)
+    plain, x = Hinge(), np.zeros(3)
+    for row, longest, label in zip(weighted.gradients(x, o), plain.gradients(x, o), labels, strict=True):
+        length, share = LENGTHS[norm](longest), shares[int(label > 0)]
+        assert LENGTHS[norm](row) == pytest.approx(share * min(length, bound), rel=1e-9, abs=1e-12)
+        assert LENGTHS[norm](row) <= bound * (1 + 1e-12)
+    assert (weighted.value(x, o) == shares[(labels > 0).astype(int)] * plain.value(x, o)).all()

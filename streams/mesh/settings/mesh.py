@@ -165,6 +165,16 @@ AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """The settings in the digest. `privacy` is in it too; other settings are only if they are given."""
 
 
+class WeightsWithinClip(Settings):
+    """Weights that no clip cuts away."""
+
+    within: Literal["clip"]
+    """Gradients are clipped to `gradient_bound` first, and then multiplied by their weight's share of the
+    largest one."""
+    weights: Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
+    """The weights: [negative, positive], or a number for each class."""
+
+
 class MeshSettings(Settings):
     """The settings that all parties share. They are public."""
 
@@ -193,9 +203,11 @@ class MeshSettings(Settings):
     """The algorithm that makes a decision from gradients and neighbours' releases. A `rule` may choose it."""
     loss: LossSettings
     """The loss that decisions minimise."""
-    class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
+    class_weights: Annotated[tuple[Positive, ...], Field(strict=False)] | WeightsWithinClip | None = None
     """The weight of a record by its label: [negative, positive], or a number for each class. For hinge,
-    logistic and softmax. Not given: all have the same weight."""
+    logistic and softmax. The clip follows, and cuts a heavy record's gradient to `gradient_bound`. A mapping
+    with `within: clip` weighs after a clip of its own, so that no weight is cut away. Not given: all have the
+    same weight."""
     slots: SlotSettings
     """The records that a round learns from. A `rule` may choose them."""
     privacy: PrivacySettings
@@ -280,7 +292,7 @@ class MeshSettings(Settings):
             raise refusal(f"goes with one loss for all, and node {differing[0]} has its own", "class_weights")
         if self.class_weights is not None and self.loss.labels is None:
             raise refusal(f"goes with loss hinge, logistic or softmax, not with {self.loss}", "class_weights")
-        if self.class_weights is not None and len(self.class_weights) != len(self.loss.labels or ()):
+        if self.class_weights is not None and len(self.label_weights) != len(self.loss.labels or ()):
             needed = (
                 "[negative, positive]" if self.loss.signed else f"{self.loss.softmax} numbers, one a class"
             )
@@ -411,6 +423,17 @@ class MeshSettings(Settings):
         """Return the loss of one node. For a name that is no node's, return the mesh's loss."""
         settings = self.nodes.get(node)
         return self.loss if settings is None or settings.loss is None else settings.loss
+
+    @property
+    def label_weights(self) -> tuple[float, ...]:
+        """The weight of each label; none if all weigh the same."""
+        weights = self.class_weights
+        return (weights.weights if isinstance(weights, WeightsWithinClip) else weights) or ()
+
+    @property
+    def weighs_within_clip(self) -> bool:
+        """Whether gradients are clipped before they are weighted, by shares of the largest weight."""
+        return isinstance(self.class_weights, WeightsWithinClip)
 
     @property
     def shift(self) -> float:

@@ -5,11 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.losses.losses import (
     Absolute,
+    Clipped,
     Hinge,
     Huber,
     Linear,
@@ -130,6 +132,48 @@ def test_softmax_and_the_weights_of_labels():
         made = Mesh(mesh(loss=loss, class_weights=[0.5, 20])).loss
         assert isinstance(made, Weighted)
         assert (made.labels.tolist(), made.weights.tolist()) == (labels, [0.5, 20])
+
+
+@pytest.mark.parametrize(("mechanism", "norm"), [("laplace", "l1"), ("l2-sphere", "l2")])
+def test_weights_within_the_clip_are_within_each_nodes_own(mechanism, norm):
+    weights = {"within": "clip", "weights": [1, 300]}
+    privacy = {"mechanism": mechanism, "gradient_bound": 2}
+    settings = mesh(
+        loss="hinge", class_weights=weights, privacy=privacy, nodes={"a": {}, "b": {"gradient_bound": 0.5}}
+    )
+    for name, bound in (("a", 2), ("b", 0.5)):
+        made = Mesh(settings).node(name).loss
+        assert (made.loss, made.weights.tolist()) == (Clipped(Hinge(), bound, norm), [1 / 300, 1])
+        # what the guarantee rests on is as without weights
+        plain = mesh(loss="hinge", privacy=privacy, nodes={"a": {}, "b": {"gradient_bound": 0.5}})
+        assert Mesh(plain).node(name).mechanism.theta == bound
+        assert Mesh(settings).node(name).mechanism.theta == bound
+    assert Mesh(settings).cautions == []
+    assert settings.digest() != mesh(loss="hinge", class_weights=[1, 300], privacy=privacy).digest()
+
+
+def test_weights_that_the_clip_cuts_away_are_told():
+    (line,) = Mesh(mesh(loss="hinge", class_weights=[1, 300], privacy={"gradient_bound": 2})).cautions
+    assert line.startswith(
+        "mesh.class_weights: gradient_bound 2 cuts a record's gradient, weight included, so 300"
+    )
+    assert Mesh(mesh(loss="hinge", class_weights=[1, 20], privacy={"gradient_bound": 2})).cautions == []
+    none = {"mechanism": "none", "gradient_bound": 2}
+    assert Mesh(mesh(loss="hinge", class_weights=[1, 300], privacy=none)).cautions == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"within": "clip", "weights": [1, 2, 3]}, "negative, positive"),
+        ({"within": "box", "weights": [1, 2]}, "within"),
+        ({"within": "clip", "weights": [1, 0]}, "weights"),
+        ({"within": "clip"}, "weights"),
+    ],
+)
+def test_weights_within_something_else_are_refused(weights, words):
+    with pytest.raises(ValidationError, match=words):
+        mesh(loss="hinge", class_weights=weights)
 
 
 def made_mechanism(settings, node="a"):
