@@ -549,7 +549,7 @@ def _cut_weights(mesh: MeshSettings) -> Iterator[str]:
     if not mesh.weighs_within_clip and heaviest > 10 * bound and mesh.privacy.mechanism != "none":
         yield (
             f"mesh.class_weights: gradient_bound {bound:g} cuts a record's gradient, weight included, so "
-            f"{heaviest:g} counts hardly more than {bound:g}: {{within: clip, weights: [...]}} keeps the ratio"
+            f"{heaviest:g} counts hardly more than {bound:g}: {{within: clip, weights: ...}} keeps the ratio"
         )
 
 
