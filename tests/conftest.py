@@ -87,6 +87,8 @@ def new_broker(tmp_path, mortal):
             stop(folder)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # -ra lists every skipped test within; these lines come last
 def pytest_terminal_summary(terminalreporter):
+    yield
     for line in left_out(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_sep("=", line, red=True, bold=True)

@@ -36,6 +36,10 @@ def test_left_out_loudly(tmp_path):
     assert "2 skipped" in done.stdout
     for why in ASKING.values():
         assert done.stdout.count(f"LEFT OUT: 1 test {why}") == 1
+    *_, kafka, promtool, counts = done.stdout.splitlines()  # the last lines, as the README says
+    assert "LEFT OUT" in kafka
+    assert "LEFT OUT" in promtool
+    assert "2 skipped" in counts
 
 
 def test_never_left_out_in_ci(tmp_path):
