@@ -107,6 +107,7 @@ def consumer_settings(
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             "fetch.wait.max.ms": 100,  # the delay of that report
             "queued.max.messages.kbytes": 16_384,
+            "fetch.queue.backoff.ms": 50,  # after a full queue; 1 s by default, and 16 MiB are read sooner
         }
     )
 
