@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
 
 from streams.bus.errors import given_by
@@ -343,6 +344,29 @@ def test_at_least_once_loses_nothing_when_it_dies(tmp_path, broker):
     process.terminate()
     assert process.ends() == 0, process.log
     assert set(topics.numbers()) == set(range(3_000))
+
+
+@pytest.mark.parametrize("how", [[], ["--at-least-once"]])
+def test_scores_that_their_topic_refuses_end_the_process_and_are_none_less_later(tmp_path, broker, how):
+    topics, path = ScoredTopics(broker.address, partitions=1), model(tmp_path)
+    topics.produce(values(3_000))
+    admin = AdminClient({"bootstrap.servers": broker.address})
+
+    def limit(size):
+        """Let the output take records of so many bytes."""
+        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topics.output, incremental_configs=[entry])
+        (altered,) = admin.incremental_alter_configs([resource]).values()
+        altered.result(PATIENCE)
+
+    limit(50)
+    process = Forked(tmp_path, "refused", *scoring(topics, path, *how))
+    assert process.ends() == 1, process.log
+    line = process.log.splitlines()[-1]
+    assert line.startswith(f"{topics.output}: "), line
+    assert "larger than" in line or "too large" in line, line
+    limit(2**20)
+    scored_once(topics, Forked(tmp_path, "next", *scoring(topics, path, *how)), 3_000)
 
 
 def test_an_output_of_other_partitions_goes_by_key(tmp_path, broker):

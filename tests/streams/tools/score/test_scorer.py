@@ -1,5 +1,6 @@
 """A message's score is what `predict` says of the same record in a file, and no message stops it."""
 
+import gc
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from streams.records.faults import Fault
 from streams.records.messages import Messages
 from streams.tools.model.predicting import ModelFile, predict
 from streams.tools.model.writing import source_of
-from streams.tools.score.processor import Route
+from streams.tools.score.processor import BATCH, Copied, Route, rare_collections
 from streams.tools.score.score import Scoring, group_of, reading_of, scorer_of
 from streams.tools.score.scorer import ModelVersion, Scorer
 from tests.support.brokers import avro
@@ -107,6 +108,27 @@ def score_of(loss, values, vector, schema=SCHEMA, classes=(), **settings):
     decoder = SchemaDecoder(topic.record, Messages(topic), None, len(vector))
     made = Scorer(decoder, loss, GUARANTEE, classes=classes)
     return made.scores(values, ModelVersion("r", 1, np.array(vector, dtype=float)))
+
+
+def test_python_looks_for_no_garbage_while_it_scores_a_batch(tmp_path):
+    scores, version = scorer(model(tmp_path))
+    batch = [json.dumps(record(number)).encode() for number in range(BATCH)]
+    looked = []
+
+    def note(phase, _):
+        looked.append(phase)
+
+    usual = gc.get_threshold()
+    gc.collect()
+    with rare_collections():
+        gc.callbacks.append(note)
+        try:
+            copies = [Copied(value, [("a", value)]) for value in batch]
+            assert len(scores.scores(batch, version)) == len(copies)
+        finally:
+            gc.callbacks.remove(note)
+    assert looked == []
+    assert gc.get_threshold() == usual
 
 
 def test_softmax_says_the_class_and_its_number():
