@@ -1,9 +1,9 @@
 """What a score costs, and how soon it is there: `python -m tests.benchmarks.scoring`, on a broker of its own.
 
 Under a backlog: decoding alone and all of `score`, beside a bare loop of confluent-kafka that reads the same
-messages with json and numpy; records/s of each in turns. Decoding Avro, beside the same loop with fastavro.
-At a rate: from a record's send to its score at a
-reader of committed records, beside bare transactions of ten records in the same run.
+messages with json and numpy; records/s of each in turns, from the start of a consumer to the last record, or
+to the last committed score. Decoding Avro, beside the same loop with fastavro. At a rate: from a record's
+send to its score at a reader of committed records, beside bare transactions of ten records in the same run.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from io import BytesIO
@@ -32,7 +32,9 @@ from tests.support.brokers.development import started
 from tests.support.brokers.scoring import ScoredTopics, model
 from tests.support.brokers.topics import PATIENCE, connection
 
-RECORDS, NUMBERS, TURNS = 50_000, 20, 5
+RECORDS, NUMBERS, TURNS = 200_000, 20, 5
+TOGETHER = 50_000
+"""Records that a producer is given at once. Its queue takes 100,000."""
 RATE, SECONDS, TRANSACTIONS = 1_000, 10, 100
 NAMES = [f"x{k}" for k in range(NUMBERS)]
 SCHEMA = {
@@ -65,7 +67,15 @@ def in_avro(values: list[bytes]) -> list[bytes]:
     return framed
 
 
-def bare_avro(topics: ScoredTopics) -> None:
+def filled(address: str, values: list[bytes]) -> ScoredTopics:
+    """Return topics whose input has these messages."""
+    topics = ScoredTopics(address)
+    for first in range(0, len(values), TOGETHER):
+        topics.produce(values[first : first + TOGETHER], first)
+    return topics
+
+
+def bare_avro(topics: ScoredTopics) -> float:
     """Read Avro with fastavro and numpy, and do no more."""
     schema = fastavro.parse_schema(AVRO)
     for batch in batches(topics):
@@ -73,6 +83,7 @@ def bare_avro(topics: ScoredTopics) -> None:
             fastavro.schemaless_reader(BytesIO(message.value()[5:]), schema, None) for message in batch
         ]
         np.array([list(record.values()) for record in records])
+    return time.perf_counter()
 
 
 def reader(address: str, **settings: object) -> Consumer:
@@ -81,24 +92,24 @@ def reader(address: str, **settings: object) -> Consumer:
     return Consumer({"bootstrap.servers": address, **usual, **settings})
 
 
-def batches(topics: ScoredTopics) -> "list[list[Message[bytes, bytes]]]":
-    """Return all messages of the input, batch by batch as a consumer gives them."""
+def batches(topics: ScoredTopics) -> "Iterator[list[Message[bytes, bytes]]]":
+    """Yield all messages of the input, batch by batch as a consumer gives them."""
     with closing(reader(topics.address)) as consumer:
         consumer.assign([TopicPartition(topics.input, part, 0) for part in range(topics.partitions)])
-        gathered, count = [], 0
+        count = 0
         while count < RECORDS:
-            gathered.append(consumer.consume(BATCH, 1.0))
-            count += len(gathered[-1])
-    return gathered
+            yield (batch := consumer.consume(BATCH, 1.0))
+            count += len(batch)
 
 
-def bare(topics: ScoredTopics) -> None:
+def bare(topics: ScoredTopics) -> float:
     """Read with json and numpy, and do no more."""
     for batch in batches(topics):
         np.array([list(json.loads(message.value()).values()) for message in batch])
+    return time.perf_counter()
 
 
-def decoded(topics: ScoredTopics, scoring: Scoring) -> None:
+def decoded(topics: ScoredTopics, scoring: Scoring) -> float:
     """Read as `score` does, and make the scores, without writing them."""
     reading = reading_of(scoring, topics.input)
     if reading.decoder.schemas is not None:
@@ -108,10 +119,11 @@ def decoded(topics: ScoredTopics, scoring: Scoring) -> None:
     assert version is not None
     for batch in batches(topics):
         assert None not in scorer.scores([message.value() for message in batch], version)
+    return time.perf_counter()
 
 
-def scored(topics: ScoredTopics, scoring: Scoring, *, transactions: bool = True) -> None:
-    """Score all messages, as a new group."""
+def scored(topics: ScoredTopics, scoring: Scoring, *, transactions: bool = True) -> float:
+    """Score all messages, as a new group; return the time of the last commit."""
     with Stop() as stopped:
         process = route(topics, f"bench.{time.monotonic_ns()}", transactions=transactions)
         scorer, models = scorer_of(scoring, process, reading_of(scoring, topics.input))
@@ -120,8 +132,10 @@ def scored(topics: ScoredTopics, scoring: Scoring, *, transactions: bool = True)
             worker.start()
             while processor.counts.scored < RECORDS:
                 time.sleep(0.001)
+            end = time.perf_counter()
             stopped.asked.set()
             worker.join()
+    return end
 
 
 def route(topics: ScoredTopics, group: str = "bench", *, transactions: bool = True) -> Route:
@@ -132,9 +146,8 @@ def route(topics: ScoredTopics, group: str = "bench", *, transactions: bool = Tr
 
 def backlog(address: str, scoring: Scoring) -> None:
     """Print records/s of each form, and its ratio to the bare loop's in the same turn."""
-    topics = ScoredTopics(address)
-    topics.produce(messages(RECORDS))
-    forms: dict[str, Callable[[], None]] = {
+    topics = filled(address, messages(RECORDS))
+    forms: dict[str, Callable[[], float]] = {
         "bare loop, json and numpy": lambda: bare(topics),
         "scores made, not written": lambda: decoded(topics, scoring),
         "score, transactions": lambda: scored(topics, scoring),
@@ -145,25 +158,23 @@ def backlog(address: str, scoring: Scoring) -> None:
 
 def backlog_of_avro(address: str, scoring: Scoring) -> None:
     """Print the same of decoding Avro."""
-    topics = ScoredTopics(address)
-    topics.produce(in_avro(messages(RECORDS)))
+    topics = filled(address, in_avro(messages(RECORDS)))
     of_registry = replace(scoring, registry=RegistrySettings(url="http://asked.by.nobody"))
-    forms: dict[str, Callable[[], None]] = {
+    forms: dict[str, Callable[[], float]] = {
         "bare loop, fastavro and numpy": lambda: bare_avro(topics),
         "scores made, not written": lambda: decoded(topics, of_registry),
     }
     compared("Avro", forms)
 
 
-def compared(label: str, forms: dict[str, Callable[[], None]]) -> None:
+def compared(label: str, forms: dict[str, Callable[[], float]]) -> None:
     """Print records/s of each form in turns, and its ratio to the first."""
     turns = []
     for _ in range(TURNS + 1):
         turn = {}
         for name, work in forms.items():
             before = time.perf_counter()
-            work()
-            turn[name] = RECORDS / (time.perf_counter() - before)
+            turn[name] = RECORDS / (work() - before)
         turns.append(turn)
     first, *_ = forms
     for name in forms:
