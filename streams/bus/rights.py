@@ -6,7 +6,7 @@ user has the rules of all its processes, and a quota, which limits its load on a
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -402,7 +402,8 @@ class Scope:
     `prefix`: the prefix of the topics of all its runs. `names`: its nodes' own topics. `groups`: a pattern of
     their consumer groups. `principals`: the users whose rules all belong to the mesh. These are the users
     that score, as messages and scores are on topics of any name. `labels`: topics of labels that others
-    created. Of the rules on them those to read belong to the mesh.
+    created. Of the rules on them those to read belong to the mesh. `records`: topics of records that others
+    created. No rule on them belongs to the mesh.
     """
 
     prefix: str | None = None
@@ -410,6 +411,7 @@ class Scope:
     groups: re.Pattern[str] | None = None
     principals: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
+    records: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -431,8 +433,8 @@ class Scope:
         groups = re.compile(rf"{re.escape(mesh)}\.{ID_PATTERN}\.({'|'.join(nodes)})")
         scorers = frozenset(principal(score_user(node), tls=tls) for node in nodes)
         prefix = f"{mesh}." if shared else None
-        label_topics = frozenset(labels.values())
-        return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers, label_topics)
+        label_topics, records = frozenset(labels.values()), frozenset(filter(None, sources.values()))
+        return cls(prefix, frozenset(owned_names), groups if nodes else None, scorers, label_topics, records)
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule belongs to this mesh; `users`: the mesh's principals."""
@@ -508,7 +510,8 @@ class GrantGap:
 
     `denied`: DENY rules that withdraw a right that a user needs, as DENY overrides every other rule. `wider`:
     wider rules than this mesh needs that give its users, or everyone, access to a part of it. `others`: such
-    rules of other users.
+    rules of other users. `unnamed`: rules of its users as for a topic of labels, on a topic that the mesh
+    file does not name: it may have named it before, or another mesh names it.
     """
 
     missing: tuple[Grant, ...] = ()
@@ -517,6 +520,7 @@ class GrantGap:
     wider: tuple[Grant, ...] = ()
     others: tuple[Grant, ...] = ()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
+    unnamed: tuple[Grant, ...] = ()
 
 
 def gap(
@@ -527,12 +531,14 @@ def gap(
 ) -> GrantGap:
     """Compare what is wanted with the rules that are there (`denials`: those that deny), and the quotas."""
     rules, existing, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
-    users = {grant.principal for grant in rules}
+    users, foreign = {grant.principal for grant in rules}, dict[Grant, None]()
     for grant in there:
         if wanted.scope.holds(grant, users):
             existing[grant] = None
         elif wanted.scope.reached(grant):
             reaching.append(grant)
+        elif grant.principal in users and grant.name not in wanted.scope.records:
+            foreign[grant] = None
     principals = {*users, *EVERYONE}
     limits = wanted.quotas()
     return GrantGap(
@@ -542,7 +548,14 @@ def gap(
         tuple(grant for grant in reaching if grant.principal in principals),
         tuple(grant for grant in reaching if grant.principal not in principals),
         {name: limit for name, limit in limits.items() if quotas.get(name) != limit._asdict()},
+        tuple(grant for grant in foreign if _is_of_labels(grant, foreign)),
     )
+
+
+def _is_of_labels(grant: Grant, there: Container[Grant]) -> bool:
+    """Return whether a rule is one of those on a topic of labels, and all of these are there."""
+    needed = grants(grant.principal, rules([on_labels(grant.name)]))
+    return grant in needed and all(right in there for right in needed)
 
 
 def shared_users_of(file: MeshFile) -> tuple[User, ...]:

@@ -43,6 +43,8 @@ def change_lines(changes: Changes, folder: Path | None, *, dry_run: bool, prune:
     yield from (f"  denied by a DENY rule, which stays: {rule}" for rule in _rules(gap.denied))
     yield from (f"  too much, and wider than this mesh, so it stays: {rule}" for rule in _rules(gap.wider))
     yield from (f"  another user's right reaches this mesh, and stays: {rule}" for rule in _rules(gap.others))
+    for rule in _rules(gap.unnamed):
+        yield f"  on a topic that the mesh file does not name, as on labels; it stays: {rule}"
     if logins.elsewhere and folder is not None:
         names = listed([user.name for user in logins.elsewhere])
         yield f"  the broker knows {names}; the passwords are not in {folder}, and stay"

@@ -22,6 +22,7 @@ from streams.bus.rights import (
     grants,
     mesh_users,
     node_on_mesh,
+    on_labels,
     principal,
     rounds_per_second,
     rules,
@@ -305,6 +306,20 @@ def test_on_a_party_s_own_broker_only_what_its_nodes_have_is_the_mesh_s():
     ]
     assert gap(ON_DATA, [right, topic("data.n.a"), *others], {}) == GrantGap()
     assert gap(ON_DATA, [right, topic("data.m.b"), topic("shop.orders", "Write")], {}) == GrantGap()
+
+
+def test_rights_on_labels_that_the_file_no_longer_names_are_told_and_stay():
+    user = User("a", (), rules([on_labels("disputes")]), None)
+    scope = Scope.of("m", ["a"], {"a": "payments"}, {"a": "disputes"}, shared=False)
+    wanted = DesiredUsers((user,), scope, tls=False)
+    now = [topic("disputes", operation) for operation in ("Read", "DescribeConfigs")]
+    before = [topic("chargebacks", operation) for operation in ("Read", "DescribeConfigs")]
+    assert gap(wanted, now, {}) == GrantGap()
+    assert gap(wanted, before, {}) == GrantGap(missing=tuple(now), unnamed=tuple(before))
+    assert gap(wanted, [*now, *before, topic("chargebacks", "Write")], {}) == GrantGap(unnamed=tuple(before))
+    of_others = [before[0], *(grant._replace(principal="User:b") for grant in before)]
+    of_others += [topic("payments", operation) for operation in ("Read", "DescribeConfigs")]
+    assert gap(wanted, [*now, *of_others], {}) == GrantGap()
 
 
 def test_with_certificates_a_user_is_its_subject_and_has_no_password():
