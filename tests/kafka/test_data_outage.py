@@ -5,6 +5,8 @@ import signal
 import uuid
 
 import pytest
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
@@ -54,6 +56,47 @@ def test_a_slot_at_the_topics_end_waits_until_the_broker_says_where_that_is(new_
         until(lambda: not live.stream._collector.unplaced)
         topic.count_up(4, first=3)
         assert numbers(live.closed()) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("request_of_start", "error"),
+    [("bootstrap", KafkaConnectionError("gone")), ("fetch_all_metadata", KafkaError("gone"))],
+)
+def test_a_broker_that_dies_while_it_starts_is_waited_for(
+    broker, tmp_path, monkeypatch, request_of_start, error
+):
+    attempts, ask = [], getattr(AIOKafkaClient, request_of_start)
+
+    async def fail_twice(self):
+        attempts.append(self)
+        if len(attempts) < 3:
+            raise error
+        return await ask(self)
+
+    monkeypatch.setattr(AIOKafkaClient, request_of_start, fail_twice)
+    topic = DataTopic(broker.address)
+    topic.count_up(3)
+    with live_stream(topic, tmp_path) as live:
+        assert live.take(3)[0] == [0.0, 1.0, 2.0]
+    assert len(attempts) >= 3
+    assert live.failed is None
+
+
+@pytest.mark.parametrize("answered", [0, 1])  # Faust starts a producer, then the thread that reads
+def test_it_stops_in_time_while_it_waits_to_begin(broker, tmp_path, monkeypatch, answered):
+    attempts, ask = [], AIOKafkaClient.bootstrap
+
+    async def fail(self):
+        attempts.append(self)
+        if len(attempts) > answered:
+            raise KafkaConnectionError("gone")
+        await ask(self)
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", fail)
+    with live_stream(DataTopic(broker.address), tmp_path) as live:
+        until(lambda: len(attempts) > answered + 1)
+    assert live.stopped_in < CLIENT
+    assert live.failed is None
 
 
 def test_it_stops_in_time_while_the_broker_is_away(new_broker, tmp_path):

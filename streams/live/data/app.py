@@ -13,7 +13,7 @@ from aiokafka import ConsumerRecord  # type: ignore[import-untyped] # it ships n
 from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped] # as above
 from faust.auth import Credentials
 from faust.streams import Stream
-from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.transport.drivers.aiokafka import Consumer, Producer, Transport
 from faust.types import TP, AppT, Message, StreamT
 from mode import ServiceT
 from mode.supervisors import CrashingSupervisor
@@ -22,7 +22,7 @@ from nodes.machine.slots import Arrival
 from streams.bus.connection import shown, tls_context
 from streams.codec.topics import DataTopics
 from streams.live.data.letters import DataLetters
-from streams.live.data.pinned import PinnedThread, Position
+from streams.live.data.pinned import PinnedThread, Position, wait_to_connect
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.record import WholeMessage
 from streams.state.folder import StateFolder
@@ -95,10 +95,19 @@ class _Fetches(faust.Schema[Any, Any]):
         return message.value
 
 
+class _Producer(Producer):
+    """Faust's, which starts although nothing is written with it."""
+
+    def _new_producer(self, transactional_id: str | None = None) -> Any:
+        producer = super()._new_producer(transactional_id)
+        wait_to_connect(self, producer.client, cast("PinnedApp", self.app).places)
+        return producer
+
+
 class PinnedTransport(Transport):
     """Faust's transport for brokers whose scheme is `SCHEME`: aiokafka with the pinned thread."""
 
-    Consumer = _Consumer
+    Consumer, Producer = _Consumer, _Producer
 
 
 def data_app(

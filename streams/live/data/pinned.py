@@ -15,10 +15,17 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
-from aiokafka.errors import OffsetOutOfRangeError  # type: ignore[import-untyped] # as above
+from aiokafka.errors import (  # type: ignore[import-untyped] # as above
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
+from mode import ServiceT
 
 from nodes.machine.partition_slots import OffsetSpan
 from streams.bus.bus import UnknownTopic
@@ -30,6 +37,10 @@ _PARTING = 0.3
 """Seconds that a broker is given to close the connection in order."""
 _AGAIN = 0.02
 """Seconds until a fetch that has failed is tried again."""
+_LATER = 0.5
+"""Seconds until a broker that is away is asked again."""
+REFUSED = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
+"""A broker's refusals, which do not pass by themselves as other errors of a broker do."""
 _COUNTED = 1 << 16
 """The most records of one count, which are in memory meanwhile."""
 _ATTEMPTS = 20
@@ -156,6 +167,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Return a consumer of committed records; Faust makes one only where it writes transactions."""
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"  # noqa: SLF001 # its fetcher gets it at the start
+        wait_to_connect(self, consumer._client, self.places)  # noqa: SLF001 # it has no public name
         return consumer
 
     async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # they are known
@@ -163,10 +175,10 @@ class PinnedThread(AIOKafkaConsumerThread):
         while True:
             try:
                 await self.call_thread(self._pin)
-            except TimeoutError:
-                LOGGER.warning(
-                    "waiting for the broker: %s: no answer for %g s", ", ".join(self.places), PATIENCE
-                )
+            except REFUSED:
+                raise
+            except (KafkaError, TimeoutError):  # the broker is away, or has just gone
+                await _wait_for_broker(self.places)
             else:
                 return
 
@@ -414,6 +426,27 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     def _next(self, of: TopicPartition) -> int:
         return self.places[of.topic].next[of.partition]
+
+
+def wait_to_connect(service: ServiceT, client: Any, topics: Iterable[str]) -> None:
+    """Let a client of aiokafka wait at its start for a broker that has gone since it was looked at."""
+    connect = client.bootstrap
+
+    async def once_there() -> None:
+        while not service.should_stop:  # a client that stops needs no broker
+            try:
+                await connect()
+            except KafkaConnectionError:
+                await _wait_for_broker(topics)
+            else:
+                return
+
+    client.bootstrap = once_there
+
+
+async def _wait_for_broker(topics: Iterable[str]) -> None:
+    LOGGER.warning("waiting for the broker: %s: no answer", ", ".join(topics))
+    await asyncio.sleep(_LATER)
 
 
 def _by_topic(topics: Iterable[str], ends: Mapping[TopicPartition, int]) -> Offsets:

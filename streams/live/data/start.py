@@ -14,6 +14,7 @@ from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError, OffsetOutOfRange
 from streams.bus.errors import denied
 from streams.live.data.collector import SlotCollector
+from streams.live.data.pinned import REFUSED
 
 
 class Start:
@@ -124,7 +125,7 @@ def patience() -> Iterator[None]:
     """Ignore an error of a broker that is away, as the request is repeated. Raises a refusal."""
     try:
         yield
-    except (GroupAuthorizationFailedError, TopicAuthorizationFailedError):
+    except REFUSED:
         raise
     except (KafkaError, TimeoutError):
         pass
