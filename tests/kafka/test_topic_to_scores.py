@@ -9,8 +9,10 @@ from io import BytesIO
 import pytest
 import yaml
 
+from streams.tools.broker.broker import start
 from tests.support.brokers.avro import fastavro, need_fastavro
-from tests.support.brokers.forgetting import stepped_by
+from tests.support.brokers.forgetting import cut_off, stepped_by
+from tests.support.brokers.registry import MortalRegistry
 from tests.support.brokers.scoring import committed
 from tests.support.oracles.algorithms import Reference
 from tests.support.processes.command import Process
@@ -215,58 +217,97 @@ class Recount:
         return [self.records[place] for round in range(1, ROUNDS + 1) for place in self.places[round]]
 
 
-def lived_through_kills(walk, mesh):
-    """Run the mesh and two processes that score, while payments come, and kill each kind again and again."""
-    score, more = ["score", mesh.path, "north"], str(ROUNDS * SIZE // 8)
+class Kills:
+    """A mesh, two processes that score, their broker and registry: each kind is killed again and again."""
 
-    def stepped(name):
-        return stepped_by(mesh.folder / "state" / f"{name}.journal")
+    def __init__(self, walk, mesh, broker, registry):
+        self.walk, self.mesh, self.broker, self.registry = walk, mesh, broker, registry
+        self._score = ["score", mesh.path, "north"]
 
-    def scores():
-        return len(committed(walk.address, "north.scores"))
+    def lived_through(self):
+        """Run all of it, while payments come."""
+        mesh = self.mesh
+        mesh.scheduler()
+        mesh.nodes()
+        for label in ("score", "another score"):
+            mesh.start(label, *self._score)
+        wait_until(lambda: self.stepped("north") >= 3)
+        self.again("north")
+        self.again("score")
+        wait_until(lambda: self.stepped("north") >= 6)
+        self.without_registry()
+        wait_until(lambda: self.stepped("south") >= 8)
+        self.again("scheduler")
+        for name, label in (("south", "another score"), ("north", "score"), ("west", "another score")):
+            self.pay()
+            self.again(label)
+            self.again(name)
+        self.without_broker()
+        self.again("scheduler")
+        mesh.finish("scheduler", *mesh.file.mesh.nodes)
+        wait_until(lambda: self.scores() >= ROUNDS * SIZE)
+        for label in ("score", "another score"):
+            mesh.processes[label].terminate()
+            assert mesh.processes[label].ends() == 0, mesh.processes[label].log
 
-    def again(label):
-        mesh.processes[label].kill()
-        if label in mesh.file.mesh.nodes:
-            mesh.node(label)
-        else:
-            mesh.start(label, *(["scheduler", mesh.path] if label == "scheduler" else score))
+    def without_registry(self):
+        """Kill the registry, and start it when a node and a process that scores have waited for it."""
+        self.registry.kill()
+        self.again("south", "score")
+        self._wait_for("the schema registry is away", "south", "score")
+        self.registry.start()
 
-    mesh.scheduler()
-    mesh.nodes()
-    for label in ("score", "another score"):
-        mesh.start(label, *score)
-    wait_until(lambda: stepped("north") >= 3)
-    again("north")
-    again("score")
-    wait_until(lambda: stepped("north") >= 8)
-    again("scheduler")
-    for name, label in (("south", "another score"), ("north", "score"), ("west", "another score")):
-        before = scores()
-        walk.run(["python", "banks.py", "pay", more])
-        wait_until(lambda before=before: scores() > before)
-        again(label)
-        again(name)
-    again("scheduler")
-    walk.run(["python", "banks.py", "pay", more])
-    mesh.finish("scheduler", *mesh.file.mesh.nodes)
-    wait_until(lambda: scores() >= ROUNDS * SIZE)
-    for label in ("score", "another score"):
-        mesh.processes[label].terminate()
-        assert mesh.processes[label].ends() == 0, mesh.processes[label].log
+    def without_broker(self):
+        """Kill the broker with scores on their way, and start it when each kind has waited for it."""
+        self.pay()
+        stepped = self.stepped("north")
+        cut_off(self.broker)
+        self.again("scheduler", "south", "score")
+        self._wait_for("waiting for the broker", "scheduler", "south", "score")
+        start(self.broker.folder, self.broker.port)
+        wait_until(lambda: self.stepped("north") > stepped)
+
+    def pay(self):
+        """Produce payments, and wait until one is scored."""
+        before = self.scores()
+        self.walk.run(["python", "banks.py", "pay", str(ROUNDS * SIZE // 8)])
+        wait_until(lambda: self.scores() > before)
+
+    def again(self, *labels):
+        """Kill processes, and start them."""
+        for label in labels:
+            self.mesh.processes[label].kill()
+            if label in self.mesh.file.mesh.nodes:
+                self.mesh.node(label)
+            else:
+                words = ["scheduler", self.mesh.path] if label == "scheduler" else self._score
+                self.mesh.start(label, *words)
+
+    def stepped(self, name):
+        """The round that a node has stepped."""
+        return stepped_by(self.mesh.folder / "state" / f"{name}.journal")
+
+    def scores(self):
+        """How many scores are committed."""
+        return len(committed(self.walk.address, "north.scores"))
+
+    def _wait_for(self, words, *labels):
+        processes = [self.mesh.processes[label] for label in labels]
+        wait_until(lambda: all(words in process.log for process in processes))
 
 
-def test_kills_of_every_process_lose_and_double_nothing(tmp_path, new_broker, schema_registry, monkeypatch):
+def test_kills_of_every_process_lose_and_double_nothing(tmp_path, new_broker, monkeypatch):
     need_fastavro()
     monkeypatch.chdir(tmp_path)
-    address = new_broker("kills").address
-    with Walk(tmp_path, address, schema_registry[0]) as walk:
+    broker = new_broker("kills")
+    address = broker.address
+    with MortalRegistry(tmp_path) as registry, Walk(tmp_path, address, registry.url) as walk:
         run_blocks(PAGE, tmp_path, lambda _: None, walk.edit)
         with_kills(tmp_path / "banks.yaml")
         walk.run(["python", "banks.py", "create"])
         walk.run(["python", "banks.py", "pay", str(ROUNDS * SIZE // 2)])
         with LiveMesh(tmp_path / "banks.yaml") as mesh:
-            lived_through_kills(walk, mesh)
+            Kills(walk, mesh, broker, registry).lived_through()
     page = {}
     exec(compile((tmp_path / "banks.py").read_text(), "banks.py", "exec"), page)  # noqa: S102 # the page's own
     schema = fastavro.parse_schema(page["PAYMENT"])

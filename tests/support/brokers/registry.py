@@ -4,13 +4,15 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 import zipfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from urllib.request import urlopen
 
@@ -19,6 +21,8 @@ from tests.support.brokers.development import free_port
 from tests.support.processes.programs import leave_out, need
 
 APICURIO = "io.apicurio:apicurio-registry-app:2.6.13.Final:zip:all"
+_COMPATIBLE = "/apis/ccompat/v7"
+"""Where Apicurio answers as Confluent's registry does."""
 _PATIENCE = 300.0
 
 
@@ -99,19 +103,22 @@ def stub_registry(**settings):
 
 
 @contextmanager
-def apicurio(folder):
-    """Run Apicurio, in memory; yield its address and process. Without Java or Maven: skip, or fail in CI."""
+def apicurio(folder, **settings):
+    """Run Apicurio, in memory; yield its address and process. Without Java or Maven: skip, or fail in CI.
+
+    `settings`: variables of its environment.
+    """
     try:
         java = find_java()
     except Missing as error:
         leave_out(f"with a schema registry: {error}")
     need("mvn")
     jar, port = _fetched(), free_port()
-    environment = os.environ | {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)}
+    environment = os.environ | {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(port)} | settings
     command = [java, "-Xmx400m", "-XX:+UseSerialGC", "-jar", str(jar)]
-    with (folder / "apicurio.log").open("wb") as log:
+    with (folder / "apicurio.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    url = f"http://127.0.0.1:{port}{_COMPATIBLE}"
     try:
         until = time.monotonic() + _PATIENCE
         while not _answers(url):
@@ -122,6 +129,88 @@ def apicurio(folder):
     finally:
         process.kill()
         process.wait()
+
+
+class MortalRegistry:
+    """Apicurio at an address that stays the same: it is killed, and comes back there with what it had.
+
+    The address answers nobody until it has all of that. A registry in memory would deny it meanwhile.
+    """
+
+    def __init__(self, folder):
+        self._folder, self._port = folder, free_port()
+        self._exported, self._subjects = folder / "exported.zip", []
+        self._life = ExitStack()
+        self.url = f"http://127.0.0.1:{self._port}{_COMPATIBLE}"
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._life.close()
+
+    def start(self):
+        """Start it, the first time or after it was killed."""
+        settings = {"REGISTRY_IMPORT_URL": self._exported.as_uri()} if self._exported.exists() else {}
+        url, self._process = self._life.enter_context(apicurio(self._folder, **settings))
+        self._inner = url.removesuffix(_COMPATIBLE)
+        until = time.monotonic() + _PATIENCE
+        while self._written() != self._subjects:
+            assert time.monotonic() < until, "waited in vain"
+            time.sleep(0.2)
+        self._life.enter_context(_gateway(self._port, int(self._inner.rpartition(":")[2])))
+
+    def kill(self):
+        """Kill it, as a disk would survive it."""
+        self._subjects = self._written()
+        with urlopen(f"{self._inner}/apis/registry/v2/admin/export") as exported:  # noqa: S310 # our own
+            self._exported.write_bytes(exported.read())
+        self._process.kill()
+        self._life.close()
+
+    def _written(self):
+        """Return the newest schema of each subject, with its id."""
+        subjects = sorted(_json(f"{self._inner}{_COMPATIBLE}/subjects"))
+        return [_json(f"{self._inner}{_COMPATIBLE}/subjects/{name}/versions/latest") for name in subjects]
+
+
+def _json(url):
+    with urlopen(url, timeout=_PATIENCE) as answer:  # noqa: S310 # an address of our own
+        return json.load(answer)
+
+
+@contextmanager
+def _gateway(port, inner):
+    """Hand connections at a port to another port of this machine."""
+
+    class Connection(BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(("127.0.0.1", inner)) as other:
+                back = Thread(target=_copy, args=(other, self.request), daemon=True)
+                back.start()
+                _copy(self.request, other)
+                back.join()
+
+    class Gateway(ThreadingTCPServer):
+        allow_reuse_address, daemon_threads, block_on_close = True, True, False
+
+        def handle_error(self, request, client_address):
+            """Say nothing of a registry that has died."""
+
+    with Gateway(("127.0.0.1", port), Connection) as gateway:
+        Thread(target=gateway.serve_forever, daemon=True).start()
+        yield
+        gateway.shutdown()
+
+
+def _copy(of, to):
+    """Hand on what one side sends, and that it has ended."""
+    with suppress(OSError):
+        while data := of.recv(65_536):
+            to.sendall(data)
+    with suppress(OSError):
+        to.shutdown(socket.SHUT_WR)
 
 
 def _answers(url):
