@@ -399,7 +399,7 @@ def test_a_message_that_no_topic_would_take_again_stops_nothing(tmp_path, broker
 
 
 def test_it_follows_a_nodes_decisions(tmp_path, broker):
-    """The newest decision counts, of the newest run or of the run that is named."""
+    """The newest decision counts, of the newest run or of the run that is named; or the newest average."""
     schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
     source = {"kind": "json-lines", "path": str(tmp_path / "r.jsonl"), "schema": schema}
     path = small_mesh_file(tmp_path, broker.address, sources=dict.fromkeys("abc", source), loss="squared")
@@ -409,8 +409,8 @@ def test_it_follows_a_nodes_decisions(tmp_path, broker):
     topics = ScoredTopics(broker.address)
     decisions = Producer({"bootstrap.servers": broker.address})
 
-    def decide(run, round, x):
-        value = json.dumps({"run": run, "round": round, "x": x, "decided": 0.0})
+    def decide(run, round, x, **average):
+        value = json.dumps({"run": run, "round": round, "x": x, "decided": 0.0} | average)
         decisions.produce(file.data_topics(node).decisions, value, partition=0)
         assert decisions.flush(PATIENCE) == 0
 
@@ -440,6 +440,13 @@ def test_it_follows_a_nodes_decisions(tmp_path, broker):
     for process in processes:
         process.terminate()
         assert process.ends() == 0, process.log
+    decide("run-2", 4, [0.0, 1.0], average=[2.0, 0.0])
+    decide("run-2", 5, [0.0, 3.0])  # only some decisions carry the average
+    average = ["--vector", "average", "--group", f"c.{topics.input}"]
+    processes = [Forked(tmp_path, "average", "score", path, node, *place, *average)]
+    assert scored(6) == [("run-1", 5, 3.0)] * 3 + [("run-2", 1, 2.0)] + [("run-2", 4, 2.0)] * 2
+    processes[0].terminate()
+    assert processes[0].ends() == 0, processes[0].log
     body = json.loads(topics.scores()[-1].value())
     assert body["epsilon"] is None  # the broker carries the data too, and the noise is simulated
 
