@@ -430,12 +430,15 @@ class MeshNode:
     @cached_property
     def loss(self) -> Loss:
         """The node's loss of one record, weighted by the record's label."""
-        whole = self.mesh.settings
-        settings = whole.loss_of(self.name)
-        alike = not whole.weighs_within_clip or self.privacy.gradient_bound == whole.privacy.gradient_bound
-        if settings.own is None and settings == whole.loss and alike:
+        mesh_settings = self.mesh.settings
+        settings = mesh_settings.loss_of(self.name)
+        alike = (
+            not mesh_settings.weighs_within_clip
+            or self.privacy.gradient_bound == mesh_settings.privacy.gradient_bound
+        )
+        if settings.own is None and settings == mesh_settings.loss and alike:
             return self.mesh.loss
-        return loss(whole, self.name, self.mesh.code, self.privacy)
+        return loss(mesh_settings, self.name, self.mesh.code, self.privacy)
 
     @cached_property
     def learner(self) -> Learner:
