@@ -12,6 +12,7 @@ from rich.console import Console
 from nodes.checks import rounded_up
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
+from streams.cli.command_line import EstimateOptions
 from streams.cli.feed import feed_fully
 from streams.cli.model import check_output, show_model
 from streams.cli.up import run_here
@@ -187,10 +188,10 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
         )
 
 
-def plan(file: CollaborationFile, rounds: int | None, *, estimated: bool) -> None:
+def plan(file: CollaborationFile, rounds: int | None, estimated: EstimateOptions | None) -> None:
     """Show what a collaboration would do. For it `rounds` is a number of queries."""
     del rounds
-    if estimated:
+    if estimated is not None:
         raise UsageError("--estimate: is for a mesh of nodes: mirrormesh forecast says it of a collaboration")
     say_facts(Console(highlight=False), facts(file))
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -282,6 +282,15 @@ ThresholdOption = Annotated[
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
 ]
+
+
+class EstimateOptions(NamedTuple):
+    """What is supposed of each node's records: how many there are, and the share of positive ones."""
+
+    records: int | None = None
+    positive: float | None = None
+
+
 SeedOption = Annotated[
     int | None,
     typer.Option(

@@ -63,22 +63,35 @@ def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Re
 
     One label in ten is wrong (signs), or off by a tenth (numbers). Long records are fewer.
     """
-    records = min(records, max(1_000, MOST_NUMBERS // dimension))
     random = generator("made-up", seed)
-    features = random.standard_normal((records, dimension))
-    features /= np.sqrt((features * features).sum(-1, keepdims=True))
+    features = random_features(dimension, records, random)
     values = scores(random.standard_normal(dimension), features)
     return Resampled(features, _labels(values, labels, random))
 
 
+def random_features(dimension: int, records: int, random: np.random.Generator) -> FloatArray:
+    """Return features (n, p) on the unit sphere; long records are fewer."""
+    records = min(records, max(1_000, MOST_NUMBERS // dimension))
+    features = random.standard_normal((records, dimension))
+    features /= np.sqrt((features * features).sum(-1, keepdims=True))
+    return features
+
+
 def made_up_by(schema: SchemaSettings, labels: str, seed: int, records: int = 20_000) -> Resampled:
-    """Return records with the features of a schema, labelled as those of `made_up`.
+    """Return records with a schema's features, labelled as those of `made_up`. Half of signs are positive."""
+    random = generator("made-up", seed)
+    features = features_by(schema, records, random)
+    values = scores(random.standard_normal(schema.width), features)
+    return Resampled(features, _labels(values - np.median(values), labels, random))
+
+
+def features_by(schema: SchemaSettings, records: int, random: np.random.Generator) -> FloatArray:
+    """Return made-up features (n, p) of a schema; long records are fewer.
 
     A category is any of a column's with equal chances, or none of them. A number is normal, one with bounds
-    uniform between them. Half of the signs are positive.
+    uniform between them.
     """
     records = min(records, max(1_000, MOST_NUMBERS // schema.width))
-    random = generator("made-up", seed)
     columns = [_column(column, records, random) for column in schema.features.values()]
     is_outside = schema.intercept == "outside"
     tail = np.full((records, int(bool(schema.intercept))), schema.height)
@@ -86,10 +99,7 @@ def made_up_by(schema: SchemaSettings, labels: str, seed: int, records: int = 20
     if schema.norm is not None:
         lengths = np.sqrt((features * features).sum(-1, keepdims=True))
         features /= np.maximum(lengths / schema.norm, 1.0)
-    if is_outside:
-        features = np.concatenate([features, tail], axis=1)
-    values = scores(random.standard_normal(schema.width), features)
-    return Resampled(features, _labels(values - np.median(values), labels, random))
+    return np.concatenate([features, tail], axis=1) if is_outside else features
 
 
 def _column(settings: ColumnSettings, records: int, random: np.random.Generator) -> FloatArray:
@@ -159,7 +169,7 @@ def labels_of(loss: LossSettings) -> Labels | None:
 def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.loss_dimension
-    _check_one_loss(file)
+    check_one_loss(file)
     if loss.name == "range" and dimension == 2:
         return MovingTargets(file.target_speed)
     if (kind := labels_of(loss)) is not None:
@@ -189,7 +199,7 @@ def from_file(file: AnyFile, pilot: Path) -> Pilot:
     Raises UsageError for a party's own records: nothing may be tuned on private ones. They are compared as
     they decode, so neither their order, nor how they are packed, nor the kind of the file hides them.
     """
-    _check_one_loss(file)
+    check_one_loss(file)
     if pilot.is_dir():
         raise UsageError(f"{pilot}: is a folder: must be a file of public records")
     if not pilot.is_file():
@@ -275,7 +285,7 @@ def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
         return blake2b(content + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
 
 
-def _check_one_loss(file: AnyFile) -> None:
+def check_one_loss(file: AnyFile) -> None:
     """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
     if file.with_own_loss:
         raise UsageError(

@@ -1,0 +1,216 @@
+"""Estimates a mesh's AUC for a weak, a middling and a strong signal, from runs on made-up records.
+
+No made-up record knows how well the user's features tell the classes, so there is a row for each strength of
+the signal. The strength is the largest AUC that a line through the features reaches. The user may know it: it
+is the AUC of a plain model without privacy. No node's own record is read.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from nodes.losses.losses import scores
+from nodes.values import FloatArray
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import FileSettings
+from streams.tools.tuning.forecasting import (
+    MOST_FEATURES,
+    MOST_ROUNDS,
+    UNKNOWN_ROUNDS,
+    noise_over_signal,
+    without_privacy,
+)
+from streams.tools.tuning.pilot import Resampled, check_one_loss, features_by, random_features
+from streams.tools.tuning.trials import Setting, Trials
+from topology.keyed import generator
+
+SIGNALS = {"weak": 0.6, "middling": 0.75, "strong": 0.9}
+"""The largest AUC that a line reaches, by the word for it."""
+POOLS, RUNS_OF_A_POOL = 5, 4
+"""The number of sets of made-up records, each with a direction of its own, and of runs on each."""
+SIGNAL_RUNS = POOLS * RUNS_OF_A_POOL
+"""The runs of a row. The next after n exchangeable runs is between least and largest in (n - 1)/(n + 1)."""
+BALANCED = 0.5
+_CLEAR_RUNS = 2
+_MOST_NUMBERS = 30_000_000  # of features that a run reads: half a minute for all runs
+_AT_ONCE = 8_000_000  # the numbers of a slot of all runs at once, 64 MB
+_POSITIVES, _LEAST_RECORDS = 1_000, 20_000  # of made-up records
+_TESTED = 2_000  # records of each class
+_QUANTILES = 2_000
+
+
+class SignalRow(NamedTuple):
+    """A row: the AUC of the next run is between `low` and `high` in 90 %; `open`: the mean without privacy.
+
+    `best`: the largest AUC that a line reaches.
+    """
+
+    signal: str
+    best: float
+    low: float
+    high: float
+    open: float
+
+    @property
+    def is_a_guess(self) -> bool:
+        """Whether the range contains chance, so that a run may be no better than guessing."""
+        return self.low <= 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SignalTable:
+    """The rows, and how they were made: `positive` is the share of positive records.
+
+    `rounds`, `records`: those of a run, and those that a node learns from in it. `planned`: the mesh's
+    rounds. `like`: the node whose schema the records follow, or None. `noise`: its length in round 1 over
+    that of a middling signal, see `Estimate`. `is_known`: whether anybody gave the number of records or
+    rounds.
+    """
+
+    rows: tuple[SignalRow, ...]
+    positive: float
+    rounds: int
+    planned: int
+    records: int
+    like: str | None
+    noise: float | None
+    is_known: bool
+
+
+def by_signal(
+    file: MeshFile,
+    *,
+    rounds: int | None = None,
+    records: int | None = None,
+    positive: float = BALANCED,
+    seed: int = 1,
+) -> SignalTable:
+    """Run the mesh on made-up records of each strength of signal, with simulated noise and without privacy.
+
+    `records`: how many each node has; not given, as many as the rule's block says, or as the rounds take.
+    `positive`: the share of positive records. Every node has the shared privacy settings. Raises UsageError
+    unless 0 < `positive` < 1, and for a mesh that is too wide or has several losses.
+    """
+    mesh, size = file.mesh, file.mesh.slots.size
+    if not 0.0 < positive < 1.0:
+        raise UsageError(f"--positive {positive:g}: must be above 0 and below 1")
+    if mesh.dimension > MOST_FEATURES:
+        raise UsageError(f"--estimate: dimension is {mesh.dimension:,}: must be at most {MOST_FEATURES:,}")
+    check_one_loss(file)
+    if records is None and mesh.rule is not None:
+        records = mesh.rule.records
+    planned = rounds or mesh.rounds
+    if planned is not None:
+        records = planned * size if records is None else min(records, planned * size)
+    is_known = records is not None
+    records = UNKNOWN_ROUNDS * size if records is None else records
+    planned = -(-records // size)
+    simulated = min(planned, MOST_ROUNDS, max(1, _MOST_NUMBERS // (len(mesh.nodes) * size * mesh.dimension)))
+    learnt = min(records, simulated * size)
+    rows = tuple(
+        _row(file, signal, best, records=learnt, positive=positive, seed=seed)
+        for signal, best in SIGNALS.items()
+    )
+    pilot, _ = made_up_by_signal(file, seed, SIGNALS["middling"], positive)
+    noise = noise_over_signal(file, pilot)
+    return SignalTable(
+        rows, positive, simulated, planned, learnt, schema_node(file), noise, is_known=is_known
+    )
+
+
+def _row(file: MeshFile, signal: str, best: float, *, records: int, positive: float, seed: int) -> SignalRow:
+    mesh, private, clear = file.mesh, list[float](), list[float]()
+    for pool in range(POOLS):
+        key = seed + 1_000 * pool
+        pilot, test = made_up_by_signal(file, key, best, positive)
+        trials = Trials(mesh, pilot, records, 1, key, test, file.code)
+        private += _areas(trials, RUNS_OF_A_POOL)
+        if pool < _CLEAR_RUNS:
+            clear += _areas(replace(trials, mesh=without_privacy(mesh)), 1)
+    return SignalRow(signal, best, min(private), max(private), fmean(clear))
+
+
+def _areas(trials: Trials, runs: int) -> Iterator[float]:
+    """Yield the AUC of each run, of as many at once as memory allows."""
+    numbers = len(trials.mesh.nodes) * trials.mesh.slots.size * trials.mesh.dimension
+    at_once = max(1, min(runs, _AT_ONCE // numbers))
+    for first in range(0, runs, at_once):
+        batch = replace(trials, runs=min(at_once, runs - first), seed=trials.seed + first)
+        for loss in batch.measure(Setting.of(trials.mesh)).runs:
+            yield 1.0 - loss
+
+
+def made_up_by_signal(
+    file: MeshFile, seed: int, best: float, positive: float
+) -> tuple[Resampled, tuple[FloatArray, FloatArray]]:
+    """Return made-up records, and others to score decisions on, of which half are positive.
+
+    The chance that a record is positive is logistic in a random direction, so that the AUC of this direction
+    is `best` and the share of positive records is `positive`. The AUC does not depend on how many records of
+    each class score it; with half of each it is the most exact.
+    """
+    mesh, name = file.mesh, schema_node(file)
+    random = generator("signal", seed)
+    records = 2 * max(_LEAST_RECORDS, math.ceil(_POSITIVES / min(positive, 1.0 - positive)))
+    source = None if name is None else file.owns[name].source
+    features = (
+        features_by(source.record, records, random)
+        if isinstance(source, FileSettings)
+        else random_features(mesh.loss_dimension, records, random)
+    )
+    values = scores(random.standard_normal((features.shape[1],)), features)
+    values = (values - values.mean()) / max(float(values.std()), 1e-300)
+    chances = chances_of(values, best, positive)
+    half = len(chances) // 2
+    labels = np.where(random.random(half) < chances[:half], 1.0, -1.0)
+    held_out = chances[half:]
+    rows = [
+        random.choice(len(held_out), _TESTED, p=weights / weights.sum())
+        for weights in (held_out, 1.0 - held_out)
+    ]
+    test = features[half:][np.concatenate(rows)], np.repeat([1.0, -1.0], _TESTED)
+    return Resampled(features[:half], labels), test
+
+
+def chances_of(values: FloatArray, best: float, positive: float) -> FloatArray:
+    """Return the chances (n,) that records are positive, which rise with their values (n,).
+
+    They are logistic in the values, with mean `positive` and an expected AUC of the values of `best`.
+    """
+    middle = np.quantile(values, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+
+    def shifted(slope: float) -> float:
+        return _bisected(lambda shift: float(_logistic(slope * middle + shift).mean()), positive, -400, 400)
+
+    slope = _bisected(lambda slope: _area(_logistic(slope * middle + shifted(slope))), best, 0.0, 100.0)
+    return _logistic(slope * values + shifted(slope))
+
+
+def _area(chances: FloatArray) -> float:
+    """Return the expected AUC of records in rising order of value, with these chances to be positive."""
+    negative = 1.0 - chances
+    below = np.add.accumulate(negative) - negative / 2
+    return float((chances * below).sum() / (chances.sum() * negative.sum()))
+
+
+def _bisected(function: Callable[[float], float], level: float, low: float, high: float) -> float:
+    """Return where a rising function reaches the level, or the nearer end if it does not."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < level else (low, middle)
+    return (low + high) / 2
+
+
+def _logistic(values: FloatArray) -> FloatArray:
+    chances: FloatArray = 0.5 * (1.0 + np.tanh(values / 2))
+    return chances
+
+
+def schema_node(file: MeshFile) -> str | None:
+    """Return the first node here whose source has a schema."""
+    return next((name for name, part in file.owns.items() if isinstance(part.source, FileSettings)), None)
