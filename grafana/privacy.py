@@ -23,7 +23,7 @@ from grafana.panels import (
 
 TITLE = "mirrormesh: privacy"
 DESCRIPTION = "What is protected, what is spent, how much is left? No record moves any of it."
-EVENT = '{mesh="$mesh",node=~"$node",adjacency="event"}'
+EVENT = '{mesh="$mesh",node=~"$node",adjacency=~"event|unit"}'
 SOME = '{mesh="$mesh",node=~"$node",mechanism!="none"}'
 PROTECTING = f"({last('simulated_noise')} unless on (mesh, node) {last('mechanism_info', NO_MECHANISM)})"
 

@@ -18,8 +18,9 @@ from nodes.losses.evaluation import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private
-from nodes.sparse import Rows
+from nodes.sparse import Rows, SparseRows
 from nodes.values import (
+    BoolArray,
     Consensus,
     Decision,
     FloatArray,
@@ -98,14 +99,18 @@ class Learner:
         observations: Private[Observations],
         charged: int,
         secret: Secret | None = None,
+        counts: Private[BoolArray | None] = Private(None),  # noqa: B008 # it cannot change
     ) -> StepResult:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
+
+        `counts` (n,): which observations count (None: all). The gradients of the others are computed like any
+        other, and then zero, so that the time of a step does not count them.
 
         q_{t+1} = update(z_t, privatise(gradients at x_t)), or `relay`. `secret`: the last step's; a relay
         needs none. The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
         observed = self.algorithm.observed(decision)
-        gradients, mean = self._of_the_slot(consensus, decision, observed, observations)
+        gradients, mean = self._of_the_slot(consensus, decision, observed, observations, counts)
         update = partial(self.algorithm.update, round, consensus)
         if self.ledger.may_learn(round, charged):
             privatised = self.mechanism.privatise(round, gradients, update, secret)
@@ -136,17 +141,20 @@ class Learner:
         decision: Decision,
         observed: FloatArray,
         observations: Private[Observations],
+        counts: Private[BoolArray | None],
     ) -> tuple[Private[Rows], Private[FloatArray]]:
         """Return what the mechanism sums, and the mean gradient at the decision; 0 where it sums rows."""
         if self.algorithm.rows is not None:
-            return observations.map(self.algorithm.rows), Private(np.zeros(observed.shape))
+            return observations.with_(counts, _present).map(self.algorithm.rows), Private(
+                np.zeros(observed.shape)
+            )
         at = self.algorithm.gradient_point(consensus, decision)
         point = observed if at is decision else self.algorithm.observed(at)
-        gradients = observations.map(partial(slot_gradients, self.loss, point))
+        gradients = observations.map(partial(slot_gradients, self.loss, point)).with_(counts, _counted)
         scored = (
             gradients
             if point is observed or np.array_equal(point, observed)
-            else observations.map(partial(slot_gradients, self.loss, observed))
+            else observations.map(partial(slot_gradients, self.loss, observed)).with_(counts, _counted)
         )
         return gradients, scored.map(lambda rows: mean_gradient(rows, self.batch_size))
 
@@ -167,6 +175,20 @@ class Learner:
         for row in np.argwhere(near):
             clamped[tuple(row)] = self.clamped(Release(releases[tuple(row)]))
         return Release(clamped)
+
+
+def _present(observations: Observations, counts: BoolArray | None) -> Observations:
+    """Return the observations, with those absent that do not count."""
+    return observations if counts is None else observations._replace(present=observations.present & counts)
+
+
+def _counted(gradients: Rows, counts: BoolArray | None) -> Rows:
+    """Return the gradients (n, d), with zeros for those that do not count."""
+    if counts is None:
+        return gradients
+    if isinstance(gradients, SparseRows):
+        raise TypeError("sparse records have no units")
+    return np.where(counts[:, None], gradients, 0.0)
 
 
 # Runs a whole mesh in step, as arrays over nodes: for experiments, where one party has all data.

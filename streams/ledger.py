@@ -320,8 +320,8 @@ class _Compared:
         agree = other.node == spend.node or any(
             data.path in self._paths or not self._names.isdisjoint(data.names) for data in other.data
         )
-        if not agree:
-            return False
+        if not agree or spend.unit:  # other records may be of the same unit
+            return agree
         pairs = [(mine, other_data) for mine in spend.data for other_data in other.data]
         one_run = (spend.mesh, spend.run) == (other.mesh, other.run) and (
             spend.folder == other.folder or not (spend.folder and other.folder)

@@ -6,9 +6,9 @@ All sentences about a node's guarantee are made from one value, `Guarantee`.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
-from nodes.accounting.releases import Composition, Sum
+from nodes.accounting.releases import Composition, GrowingEpsilon, Sum
 from nodes.checks import OutOfRange, as_text, at_least_one, rounded_up, up_to_digits
 
 _PUBLIC = {
@@ -27,6 +27,10 @@ class RunGuarantee(Protocol):
     @property
     def protects(self) -> bool:
         """Whether anything is protected."""
+
+    @property
+    def adjacency(self) -> Literal["event", "unit"]:
+        """What is protected: one record, or all records of a unit."""
 
     @property
     def epsilon(self) -> Fraction | None:
@@ -59,15 +63,62 @@ class Wait(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """The bound on a unit's records, resolved.
+
+    Attributes
+    ----------
+    column : str
+        The column whose value names the unit.
+    records : int
+        k, the most rounds of a node that a unit takes part in, with one record in each.
+    apart : int
+        b: a unit's rounds are exactly this far from each other.
+    sharing : int
+        The most nodes that hold records of one unit, together within its epsilon.
+    rounds : int or None
+        T, the last learning round. None: the run has no end, and k is that of any k b rounds in a row.
+    """
+
+    column: str
+    records: int
+    apart: int
+    sharing: int = 1
+    rounds: int | None = None
+
+    @property
+    def span(self) -> str:
+        """The rounds of which a unit takes part in `records`, in words."""
+        if self.rounds is None:
+            return f"any {self.records * self.apart:,} rounds in a row"
+        return f"{self.rounds:,} round{'s' * (self.rounds > 1)}"
+
+    @property
+    def stream(self) -> str:
+        """The part of the stream for which a guarantee holds, in words."""
+        return "the whole stream" if self.rounds is not None else f"what is said in {self.span}"
+
+    def own_delta(self, delta: float) -> float:
+        """Return the share of `delta` of one of the `sharing` nodes, rounded down."""
+        return delta if self.sharing == 1 else math.nextafter(delta / self.sharing, 0.0)
+
+    def dearest(self, growing: GrowingEpsilon) -> Fraction:
+        """Return the sum of the k largest epsilons of a growing schedule, of rounds `apart`."""
+        last = growing.rounds if self.rounds is None else min(growing.rounds, self.rounds)
+        rounds = [last - k * self.apart for k in range(self.records)]
+        return sum((growing.epsilon_at(round) for round in rounds if round >= 1), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The event-level guarantee of a node's whole stream of releases.
+    """The guarantee of a node's whole stream of releases: to a record (event level), or to a unit.
 
     Attributes
     ----------
     mechanism : str
         The mechanism's name, for people.
     epsilon : Fraction or None
-        The epsilon of one release, and of the whole stream; None: the mechanism protects nothing.
+        That of a record, or of a unit at all its nodes, for the whole stream; None: nothing is protected.
     delta : float
         0 for a pure guarantee.
     slots : {"count", "time"}
@@ -87,9 +138,9 @@ class Guarantee:
         The columns that are made of a record's key, which is public with slots by count.
     wait : Wait or None
         The wait of records whose labels come later; None: each record has its own label.
+    unit : Unit or None
+        The bound on the records of a unit; None: each record is protected by itself.
     """
-
-    adjacency: ClassVar[Literal["event"]] = "event"
 
     mechanism: str
     epsilon: Fraction | None
@@ -102,6 +153,7 @@ class Guarantee:
     shift: float = 0.0
     keyed: tuple[str, ...] = ()
     wait: Wait | None = None
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -111,6 +163,16 @@ class Guarantee:
             raise ValueError(f"delta is {self.delta}: must be at least 0 and below 1")
         if self.slots not in _PUBLIC:
             raise ValueError(f"slots is {self.slots!r}: must be one of {', '.join(_PUBLIC)}")
+
+    @property
+    def adjacency(self) -> Literal["event", "unit"]:
+        """What is protected: one record, or all records of a unit."""
+        return "event" if self.unit is None else "unit"
+
+    @property
+    def protected(self) -> str:
+        """What `epsilon` is of: `record`, or the name of the units' column."""
+        return "record" if self.unit is None else self.unit.column
 
     @property
     def protects(self) -> bool:
@@ -140,7 +202,11 @@ class Guarantee:
             )
         reals = ", proved for real arithmetic" if self.correlated else ""
         delta_text = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
-        subject, labelled = f"Each record of node {node}'s stream", ""
+        subject, labelled, facts = f"Each record of node {node}'s stream", "", "k records or nodes"
+        stream = "for the whole stream"
+        if self.unit is not None:
+            subject, public = self._of_unit(self.unit, node, public)
+            facts, stream = f"the records of k of them ({self.unit.column})", f"for {self.unit.stream}"
         if self.wait is not None:
             subject += " together with its labels"
             labelled = "a label of k records is protected at k epsilon; "
@@ -148,9 +214,24 @@ class Guarantee:
             public += f"; {self.wait.rule or waits}"
         return (
             f"{subject} is protected with epsilon = {as_text(self.epsilon)} "
-            f"({strength}{reals}), for the whole stream, against {self._adversary()}; {public}; "
-            f"{labelled}a fact in k records or nodes is protected at k epsilon{delta_text}."
+            f"({strength}{reals}), {stream}, against {self._adversary()}; {public}; "
+            f"{labelled}a fact in {facts} is protected at k epsilon{delta_text}."
         )
+
+    def _of_unit(self, unit: Unit, node: str, public: str) -> tuple[str, str]:
+        """Return what is protected, and the bound and what is public of it."""
+        beside, times = "", "n epsilon" + (" and n delta" if self.delta else "")
+        if unit.sharing > 1:
+            beside = f", and at up to {unit.sharing - 1:,} more that share the epsilon,"
+            times = f"n/{unit.sharing:,} epsilon" + (f" and n/{unit.sharing:,} delta" if self.delta else "")
+        public = public if self.slots == "count" else "arrival times, keys, timestamps and counts are public"
+        bound = f"at most {unit.records:,} of {unit.span}, {unit.apart:,} apart, with one record in each"
+        rule = (
+            f"each {unit.column} takes part in {bound}; which records are of one {unit.column}, and where "
+            f"and when they are, is public; whose a record is, is a fact in two of them; what one says at n "
+            f"nodes is protected at {times}"
+        )
+        return f"Everything that one {unit.column}'s records say at node {node}{beside}", f"{rule}; {public}"
 
     def _moved(self, epsilon: Fraction) -> str:
         """Return the epsilon and delta that protect a record that is moved to another slot.
@@ -240,8 +321,8 @@ class Ledger:
     Attributes
     ----------
     epsilon : Fraction or None
-        The epsilon of one release at event level (of a schedule the largest), above 0; None: nothing is
-        protected.
+        The epsilon of one release at event level (of a schedule the largest; with a unit and Gaussian noise,
+        of its releases together), above 0; None: nothing is protected.
     batch_size : int
         The number of observations of a slot.
     budget : Fraction or None
@@ -250,7 +331,10 @@ class Ledger:
     composition : Composition or None
         How releases compose; None: the sum of batch_size * epsilon.
     rounds : int or None
-        The last round of a schedule of epsilons; None: no end.
+        The last round of a schedule of epsilons, or of the bound on a unit's records; None: no end.
+    unit_epsilon : Fraction or None
+        The epsilon of a unit, over all rounds that it takes part in; None: each record is protected by
+        itself.
     last_learning_round : int or None
         The last round in which a node that missed none may learn; None: no end. A node that was away stops in
         the same round.
@@ -261,6 +345,7 @@ class Ledger:
     budget: Fraction | None = None
     composition: Composition | None = None
     rounds: int | None = None
+    unit_epsilon: Fraction | None = None
     last_learning_round: int | None = field(init=False)
 
     def __post_init__(self) -> None:

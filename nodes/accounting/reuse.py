@@ -25,9 +25,17 @@ class Total(NamedTuple):
     stream_delta: float
 
 
-def total(spends: Iterable[Spend]) -> Total:
-    """Return the total spending of the runs, at both levels."""
+def total(spends: Iterable[Spend], unit: str = "") -> Total:
+    """Return the total spending of the runs, at both levels.
+
+    `unit`: what is protected; empty: a record. A unit has records anywhere, so all lives add up for it,
+    whatever they read. Lives that protected records, or other units, are not known to protect it.
+    """
     paid = [spend for spend in spends if spend.charged or spend.open]
+    if unit:
+        paid = [
+            spend._replace(spans=(), epsilon=spend.epsilon if spend.unit == unit else None) for spend in paid
+        ]
     bare = any(spend.epsilon is None for spend in paid)
     is_unbounded = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
     return Total(
@@ -124,7 +132,7 @@ class Reuse:
     @property
     def total(self) -> Total:
         """The total of all, at both levels. The epsilon is also None if unknown runs may add more."""
-        known_total = total([*self._known(), self.own])
+        known_total = total([*self._known(), self.own], self.own.unit)
         may_grow = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
         return known_total._replace(epsilon=None) if may_grow else known_total
 
@@ -159,17 +167,21 @@ def _listed(readers: set[str]) -> str:
 
 def _of_shared(member: str, beside: list[Spend], own: Spend) -> str:
     readers = {own.node, *(spend.node for spend in beside)}
+    of, shared = ("a record", "the same records")
+    if own.unit:
+        of = f"one {own.unit}"
+        shared = f"records of {of}"
     may = (
-        f"{member.capitalize()}s {_listed(readers)} may hold the same records (they read one file, or files "
-        f"of equal content): "
+        f"{member.capitalize()}s {_listed(readers)} may hold {shared} (they read one file, or files of equal "
+        f"content): "
     )
     every_reader = "both" if len(readers) == 2 else f"all {len(readers)}"
-    joint_total = total([*beside, own])
+    joint_total = total([*beside, own], own.unit)
     if joint_total.epsilon is None or joint_total.delta >= 1:
-        return f"{may}nothing is known to be protected of a record in {every_reader}."
+        return f"{may}nothing is known to be protected of {of} in {every_reader}."
     strength = f"delta = {up_to_digits(joint_total.delta)!r}" if joint_total.delta else "pure"
     paid = as_text(joint_total.epsilon)
-    return f"{may}a record in {every_reader} is protected with epsilon = {paid} ({strength}) over them."
+    return f"{may}{of} in {every_reader} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
@@ -194,7 +206,7 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     readers = {own.node, *(spend.node for spend in known if (spend.mesh, spend.run) == this_run)}
     names = list(dict.fromkeys(_named(spend, own, readers) for spend in known))
     runs = f"{'Run' if len(names) == 1 else 'Runs'} {', '.join(names)}"
-    over_all = total([*known, own])
+    over_all = total([*known, own], own.unit)
     idle = not (own.charged or own.open)
     if over_all.epsilon is None:
         return (
@@ -204,13 +216,15 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     if over_all.delta >= 1:
         return f"{runs} may have read the same records: over all runs nothing is known to be protected."
     delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
-    promise = f"over all runs each record is protected with epsilon = {as_text(over_all.epsilon)} ({delta})"
+    of = own.unit or "record"
+    promise = f"over all runs each {of} is protected with epsilon = {as_text(over_all.epsilon)} ({delta})"
     if idle:
         return f"{runs} learnt from the data, and this life from nothing: {promise}, by {by}."
-    all_placed = all(spend.spans for spend in [*known, own])
+    all_placed = not own.unit and all(spend.spans for spend in [*known, own])
     if all_placed and over_all.epsilon == max(spend.epsilon or 0 for spend in [*known, own]):
         return f"{runs} learnt from other records: {promise}, by {by}."
-    return f"{runs} learnt from some of the same records: {promise}, by {by}."
+    subject = f"records of any {own.unit}" if own.unit else "some of the same records"
+    return f"{runs} learnt from {subject}: {promise}, by {by}."
 
 
 def _of_reuse(spend: Spend, own: Spend) -> str:

@@ -106,8 +106,13 @@ class Spend(NamedTuple):
 
     @property
     def sharing(self) -> int:
-        """The sets of one run that a record may be in at this price: more than 1 for owners alone."""
+        """The sets or nodes of one run that a record or unit may be in at this price."""
         return int(dict(self.settings).get("sharing", "1"))
+
+    @property
+    def unit(self) -> str:
+        """The unit that `epsilon` protects; empty: a record."""
+        return dict(self.settings).get("unit", "")
 
     @property
     def stage(self) -> tuple[int, bool]:

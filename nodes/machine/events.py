@@ -13,7 +13,7 @@ from nodes.machine.slots import Place
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
-from nodes.values import Average, Decision, FloatArray, Observations, Release
+from nodes.values import Average, BoolArray, Decision, FloatArray, Observations, Release
 from topology.plans import Heartbeat, Plan
 
 # ---------------------------------------------------------------------------------------------- events
@@ -51,8 +51,9 @@ class ReleaseArrived(NamedTuple):
 class SlotClosed(NamedTuple):
     """The slot opened by `OpenSlot` is closed; the next slot's records start at `position`.
 
-    `places`: each observation's place in the data topic. `truth` (d,): the right decision, if the records
-    hold it; nothing is learnt from it. `read`: the offsets after the last record that this slot or an earlier
+    `places`: each observation's place in the data topic. `counts` (n,): which of them count, by the bound on
+    their units; None: all. `truth` (d,): the right decision, if the records hold it; nothing is learnt from
+    it. `read`: the offsets after the last record that this slot or an earlier
     one may hold; (): the same as `position`.
     """
 
@@ -62,6 +63,7 @@ class SlotClosed(NamedTuple):
     places: Private[tuple[Place, ...]] = Private(())
     truth: Private[FloatArray | None] = Private(None)
     read: DataPosition = ()
+    counts: Private[BoolArray | None] = Private(None)
 
 
 class NoSlot(NamedTuple):
@@ -161,6 +163,7 @@ class BeforeStep(NamedTuple):
     decision: Decision
     observations: Private[Observations]
     places: Private[tuple[Place, ...]]
+    counts: Private[BoolArray | None] = Private(None)
 
 
 class Scored(NamedTuple):

@@ -129,9 +129,9 @@ def step(node: NodeState) -> bool:
         return False
     consensus, decision, average = open_round.settled
     before = node.record
-    node.effects.append(BeforeStep(open_round.round, decision, slot.observations, slot.places))
+    node.effects.append(BeforeStep(open_round.round, decision, slot.observations, slot.places, slot.counts))
     lesson = node.learner.learn(
-        open_round.round, consensus, decision, slot.observations, before.charged, node.secret
+        open_round.round, consensus, decision, slot.observations, before.charged, node.secret, slot.counts
     )
     node.secret = lesson.secret
     node.write(

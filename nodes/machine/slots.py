@@ -9,11 +9,12 @@ stream has an end, its last slot by count holds the records that are left.
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from nodes.machine.journal import DataPosition
+from nodes.privacy.unit import has_seat
 
 T = TypeVar("T")
 
@@ -155,6 +156,11 @@ def times(arrivals: list[Arrival[T]]) -> tuple[float, ...]:
 #
 # With a delay a record belongs to the slot of timestamp + delay. The delay is one public number, so this is
 # the same stream with all timestamps moved alike: what holds of slots without a delay holds of it.
+#
+# With a privacy unit a slot holds the first h of one record a unit: the earliest of each unit that has a seat
+# in it (`nodes.privacy.unit`). The bound comes before the limit of h, as behind it one unit could empty every
+# slot. A unit's earliest record only moves forward as records arrive, so what was dropped as beyond the first
+# h stays beyond them.
 
 
 class TimeSlots(Generic[T]):
@@ -179,7 +185,12 @@ class TimeSlots(Generic[T]):
         self._round = 0
         self._waiting: dict[int, list[Arrival[T]]] = {}  # the first `size` of each slot, in order
         self._next: dict[int, int] = {}
+        self._seated: dict[int, dict[int, Arrival[T]]] = {}  # by slot and unit, the records that wait
         self._late = self._early = self._overfull = 0
+        self.apart = 0
+        """The rounds between two seats of a unit; 0: without units."""
+        self.unit_of: Callable[[T], int | None] = lambda _: None
+        """Returns the number of a record's unit; None if it cannot be read."""
 
     def round_of(self, timestamp: float) -> int:
         """Return the slot of that timestamp; 0: before the start, or beyond the largest round."""
@@ -199,6 +210,7 @@ class TimeSlots(Generic[T]):
         self._round = round
         for passed in [number for number in self._waiting if number < round]:
             self._late += len(self._waiting.pop(passed))
+            self._seated.pop(passed, None)
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
         """Keep a record for its slot; drop it if that is closed, too far ahead, or full of earlier ones."""
@@ -208,12 +220,29 @@ class TimeSlots(Generic[T]):
             self._late += 1
         elif arrival.timestamp > now + self._horizon * self._period:
             self._early += 1
-        else:
+        elif not self.apart or self._seat(arrival, number):
             slot = self._waiting.setdefault(number, [])
             insort(slot, arrival, key=_order)
             if len(slot) > self._size:
-                slot.pop()
+                last = slot.pop()
                 self._overfull += 1
+                if self.apart:
+                    seated = self._seated[number]
+                    seated.pop(next(unit for unit, record in seated.items() if record is last))
+
+    def _seat(self, arrival: Arrival[T], number: int) -> bool:
+        """Return whether a record has its unit's seat in that slot, in place of a later one."""
+        unit = self.unit_of(arrival.value)
+        if unit is None or not has_seat(unit, number, self.apart):
+            return False
+        seated = self._seated.setdefault(number, {})
+        before = seated.get(unit)
+        if before is not None and _order(before) <= _order(arrival):
+            return False
+        if before is not None:
+            self._waiting[number].remove(before)
+        seated[unit] = arrival
+        return True
 
     def pass_by(self, partition: int, offset: int) -> None:
         """Pass over the place, which holds no record."""
@@ -240,6 +269,7 @@ class TimeSlots(Generic[T]):
     def take(self) -> ClosedSlot[T]:
         """Close the slot with the first `size` of its records; the rest are dropped."""
         arrivals = self._waiting.pop(self._round, [])
+        self._seated.pop(self._round, None)
         position = dict(self._next)
         for later_slot in self._waiting.values():
             for arrival in later_slot:

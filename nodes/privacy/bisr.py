@@ -29,6 +29,11 @@ before Z_t is drawn. The stream is therefore an adaptive composition of discrete
 (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps and d T coordinates
 (`nodes.accounting.releases`). The scale is computed for T = 2^40, which needs 0.01 % more noise at d = 1,000.
 
+*For a unit* with a record in k releases, b rounds apart, of numbers a_1, a_2, ... that are known before the
+first (`nodes.privacy.unit`): ||h_t|| is at most sum_i c_{t-a_i} D and the rounding, which is paid once as it
+is for any slot. So s is the norm of the sum of k columns of C (`BandMatrix.unit_norm`). Each bound on ||h_t||
+is known in advance, so the composition above holds unchanged.
+
 Required: an exact sampler, one call a round, slots that do not shift, a public point at which the gradients
 are taken, and a band with the draws of the steps before.
 
@@ -74,13 +79,16 @@ _MOST_STEPS = 1 << 40
 class GaussianBisr(GridMechanism):
     """Correlated Gaussian noise on the sums of the slots' gradients, each clipped in L2 to `theta`.
 
-    `epsilon` and `delta`, in (0, 1), hold for the whole stream at event level. `bands`: w, the number of
-    steps that use a draw. `privatise` begins a new band if there is no secret, or one of other settings.
+    `epsilon` and `delta`, in (0, 1), hold for the whole stream, for a record that is in one release, or for a
+    unit with records in `releases` of them, `apart` rounds from each other or more. `bands`: w, the number
+    of steps that use a draw. `privatise` begins a new band if there is no secret, or one of other settings.
     """
 
     name: ClassVar[str] = "gaussian-bisr"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
     bands: int = 16
+    releases: int = field(default=1, kw_only=True)
+    apart: int = field(default=1, kw_only=True)
     matrix: BandMatrix = field(init=False)
 
     @property
@@ -95,8 +103,8 @@ class GaussianBisr(GridMechanism):
 
     @property
     def sensitivity(self) -> int:
-        """The L2 distance by which one record moves all draws, in their steps: s D + gain sqrt(d T)."""
-        distance = self.matrix.norm * (self.distance << self.finer)
+        """The L2 distance by which one record or unit moves all draws, in steps: s D + gain sqrt(d T)."""
+        distance = self.matrix.unit_norm(self.releases, self.apart) * (self.distance << self.finer)
         return math.ceil(distance + self.matrix.gain * math.sqrt(self.dimension * _MOST_STEPS))
 
     @property

@@ -52,6 +52,7 @@ class BandMatrix:
     norm: float
     gain: float
     _energies: FloatArray
+    _rest: float
 
     @property
     def row_norm(self) -> float:
@@ -68,6 +69,24 @@ class BandMatrix:
         low = np.tensordot(weights, draws & _LOW, 1)
         rounded: IntArray = -(2 * high + ((low + _UNIT // 2) >> _BITS))
         return rounded
+
+    def unit_norm(self, releases: int, apart: int) -> float:
+        """Return a bound on the norm of the sum of `releases` columns of C, `apart` from each other or more.
+
+        It is reached for columns exactly `apart`. The sum's squared norm is sum_ij rho(|t_i - t_j|), with
+        rho(l) = sum_m c_m c_{m+l} >= 0. The j-th neighbour of a column is at least j `apart` away, so with
+        rho's least non-increasing majorant it is at most k rho(0) + 2 sum_{j<k} (k - j) rho_bar(j apart). The
+        rest of each column, which is not tabled, adds its norm (triangle inequality).
+        """
+        if releases == 1:
+            return self.norm
+        size, column = len(self.column), self.column
+        lags = range(apart, min(size, apart * releases), apart)
+        rho = np.array([float(column[: size - lag] @ column[lag:]) for lag in range(size)])
+        majorant = np.maximum.accumulate(rho[::-1])[::-1]
+        total = releases * float(majorant[0])
+        total += 2 * sum((releases - j) * float(majorant[lag]) for j, lag in enumerate(lags, 1))
+        return (sqrt(total) + releases * sqrt(self._rest)) * _MARGIN
 
     def stream_norm(self, releases: int) -> float:
         """Return ||C 1|| = sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2) for T releases, rounded up."""
@@ -88,7 +107,7 @@ def band_matrix(bands: int) -> BandMatrix:
     energies = np.concatenate([[0.0], np.cumsum(np.cumsum(column) ** 2)])
     for array in (weights, column, energies):
         array.setflags(write=False)
-    return BandMatrix(bands, weights, column, norm, gain, energies)
+    return BandMatrix(bands, weights, column, norm, gain, energies, rest)
 
 
 def _weight(k: int) -> int:

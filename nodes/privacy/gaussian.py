@@ -31,7 +31,7 @@ most theta sqrt(d) 2^-b an observation, with b = 29 at d <= 15, falling to 18 at
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from nodes.accounting.calibration import analytic_scale, classic_scale, delta_in_range
@@ -49,12 +49,15 @@ Calibration = Literal["analytic", "classic"]
 class GaussianGradient(GridMechanism):
     """Gaussian noise on the sum of a slot's gradients, each clipped in L2 to `theta`; `delta` in (0, 1).
 
-    `calibration`: how the scale follows from epsilon and delta.
+    `calibration`: how the scale follows from epsilon and delta. They hold for `releases` together, in each of
+    which a record or a unit takes part: their sensitivity is sqrt(releases) times that of one (Dong, Roth, Su
+    2022, corollary 2).
     """
 
     name: ClassVar[str] = "gaussian"
     norm: ClassVar[Literal["l1", "l2"]] = "l2"
     calibration: Calibration = "analytic"
+    releases: int = field(default=1, kw_only=True)
 
     @property
     def mu(self) -> float:
@@ -74,7 +77,9 @@ class GaussianGradient(GridMechanism):
     def _noise(self) -> float:
         room = room_for_noise(self.grid.radius, self.batch_size)
         scale_of = analytic_scale if self.calibration == "analytic" else classic_scale
-        return scale_of(self.epsilon, self.delta, self.distance, self.dimension, room / TAIL)
+        sensitivity = math.isqrt(self.distance**2 * self.releases - 1) + 1  # rounded up
+        coordinates = self.dimension * self.releases
+        return scale_of(self.epsilon, self.delta, sensitivity, coordinates, room / TAIL)
 
     def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, None]:  # noqa: ARG002
         return self.sampler.gaussian(round, total, self.scale), None

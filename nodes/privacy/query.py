@@ -42,9 +42,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nodes.accounting.calibration import analytic_scale, delta_in_range
+from nodes.accounting.calibration import delta_in_range
 from nodes.accounting.releases import Composition, GaussianComposition, Sum
-from nodes.checks import TAIL, at_least_one, in_range, room_for_noise
+from nodes.checks import TAIL, at_least_one, in_range
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.mechanism import Audited, Sampler
@@ -67,21 +67,6 @@ class GradientSum(NamedTuple):
     records: int = 0
     clipped: int = 0
     broken: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianAnswer(GaussianGradient):
-    """Gaussian noise calibrated so that `answers` of them together are (epsilon, delta)."""
-
-    answers: int = 1
-
-    def _noise(self) -> float:
-        squared_distance = (2 * self.grid.radius) ** 2 * self.answers
-        sensitivity = math.isqrt(squared_distance - 1) + 1  # rounded up
-        room = room_for_noise(self.grid.radius, self.batch_size)
-        return analytic_scale(
-            self.epsilon, self.delta, sensitivity, self.dimension * self.answers, room / TAIL
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +104,7 @@ class QueryMechanism:
     records: int
     dimension: int
     sampler: Sampler
-    answers: LaplaceGradient | GaussianAnswer = field(init=False, repr=False)
+    answers: LaplaceGradient | GaussianGradient = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("queries", "sharing", "records"):
@@ -212,12 +197,12 @@ class QueryMechanism:
         estimate, _ = self.answers.estimated(query, opened(total).total)
         return np.clip(estimate, -self.largest, self.largest)
 
-    def _mechanism(self, records: int) -> LaplaceGradient | GaussianAnswer:
+    def _mechanism(self, records: int) -> LaplaceGradient | GaussianGradient:
         common = records, self.dimension, self.sampler
         if self.name == "laplace":
             cost = self.own_epsilon / self.queries
             return LaplaceGradient(self.gradient_bound, cost, *common)
         delta_in_range(self.own_delta)
-        return GaussianAnswer(
-            self.gradient_bound, self.own_epsilon, self.own_delta, *common, answers=self.queries
+        return GaussianGradient(
+            self.gradient_bound, self.own_epsilon, self.own_delta, *common, releases=self.queries
         )

@@ -111,7 +111,10 @@ def _facts(model: Model) -> list[tuple[str, str]]:
         ("model", f"{model.mesh}, run {model.run}, loss {model.loss}, dimension {model.dimension}"),
         ("newest", f"at round {model.round:,}, of {counted(model.nodes, 'node')}"),
         ("average", f"of {counted(model.rounds, 'round')}: {model.averaged}"),
-        ("a record", f"{protected}{delta} (the weakest of all nodes; the sentences are in the file)"),
+        (
+            "a record" if model.guarantee.adjacency == "event" else "a unit",
+            f"{protected}{delta} (the weakest of all nodes; the sentences are in the file)",
+        ),
     ]
 
 

@@ -137,6 +137,11 @@ class Summary:
     minimises: bool = True
 
     @property
+    def protected(self) -> str:
+        """What the nodes' epsilon is of: `record`, or the name of the units' column."""
+        return self.nodes[0].guarantee.protected if self.nodes else "record"
+
+    @property
     def zeros(self) -> float:
         """The share of the decision's coordinates that are 0."""
         return self.decision.count(0.0) / max(1, len(self.decision))

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -123,6 +124,7 @@ def own_problems(
         wrong += _late_problems(file, mesh, name, part)
         wrong += _labels_problems(file, mesh, name, part)
         path = ("nodes", name, "source")
+        wrong += _unit_problems(file, path, mesh, part.source)
         if isinstance(part.source, LocalisationSettings):
             wrong += _localisation_problems(file, mesh, name)
         elif isinstance(part.source, OwnSourceSettings):
@@ -141,6 +143,25 @@ def own_problems(
     if held_out is not None:
         wrong += file_problems(file, ("held_out",), mesh, held_out)
     return wrong + _shared_topics(file, nodes)
+
+
+def _unit_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: Any) -> list[Problem]:
+    """Return the mistakes of a source whose records have no units, or cannot have them."""
+    unit = mesh.privacy.unit
+    if unit is None or source is None:
+        return []
+    if not isinstance(source, FileSettings | TopicSettings):
+        text = f"its records have no column {unit.column} (mesh.privacy.unit): must be csv, json-lines, "
+        return [Problem(file, (*path, "kind"), f"{text}parquet or topic", source.kind)]
+    if unit.column == source.record.label.column:
+        text = "names the units too (mesh.privacy.unit), and is what is protected: must be another column"
+        return [Problem(file, (*path, "schema", "label", "column"), text, unit.column)]
+    if isinstance(source, TopicSettings) and mesh.privacy.mechanism == "l2-sphere":
+        for key in ("where", "where_headers"):
+            if getattr(source, key) is not None:
+                text = "l2-sphere with a unit counts every message: must not be given"
+                return [Problem(file, (*path, key), text)]
+    return []
 
 
 def _topic_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, topic: str) -> list[Problem]:

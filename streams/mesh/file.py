@@ -61,6 +61,20 @@ class MeshFile(OwnParts[NodeSettings]):
     common: CommonBrokers | None = None
     code: Code = NO_CODE
 
+    def __post_init__(self) -> None:
+        """Let the nodes' schemas read the column of the units."""
+        unit = self.mesh.unit
+        if unit is None:
+            return
+        nodes = dict(self.nodes)
+        for name, part in self.nodes.items():
+            source = part.source
+            if isinstance(source, FileSettings | TopicSettings):
+                schema = source.record.with_units(unit.column, unit.apart)
+                source = source.model_copy(update={"record": schema})
+                nodes[name] = part.model_copy(update={"source": source})
+        object.__setattr__(self, "nodes", nodes)
+
     @property
     def kind(self) -> "FileKind[MeshFile]":
         """The kind of this file: a mesh of nodes."""

@@ -42,7 +42,7 @@ from streams.mesh.algorithm import (
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.keys import public_bytes
-from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.mesh import MeshSettings, mechanism_epsilon, unit_epsilon
 from streams.mesh.settings.privacy import (
     BudgetSettings,
     CountSlotsSettings,
@@ -100,20 +100,19 @@ def mechanism(mesh: MeshSettings, privacy: PrivacySettings, sampler: Sampler) ->
         theta, dimension = features.grid.radius * features.grid.step, features.length
     if privacy.epsilon is None or privacy.mechanism == "none":
         return Unprotected(theta, privacy.norm, size, dimension, features)
+    unit = mesh.unit
     growing = growing_epsilon(privacy.epsilon, size)
     if growing is not None:
         return LaplaceSchedule(theta, growing, dimension, sampler)
-    epsilon = release_epsilon(privacy.epsilon, size)
+    epsilon, delta = mechanism_epsilon(mesh, privacy, privacy.epsilon), privacy.delta or 0.0
     in_range(epsilon)
+    k, b = (1, 1) if unit is None else (unit.records, unit.apart)
+    common = theta, epsilon, delta if unit is None else unit.own_delta(delta), size, dimension, sampler
     if privacy.mechanism == "gaussian":
-        delta, calibration = privacy.delta or 0.0, privacy.calibration or "analytic"
-        return GaussianGradient(
-            theta, epsilon, delta, size, dimension, sampler, calibration, features=features
-        )
+        calibration = privacy.calibration or "analytic"
+        return GaussianGradient(*common, calibration, features=features, releases=k)
     if privacy.mechanism == "gaussian-bisr":
-        bands = privacy.bands or 1
-        delta = privacy.delta or 0.0
-        return GaussianBisr(theta, epsilon, delta, size, dimension, sampler, bands, features=features)
+        return GaussianBisr(*common, privacy.bands or 1, features=features, releases=k, apart=b)
     if privacy.mechanism == "l2-sphere":
         return L2Sphere(theta, epsilon, size, dimension, sampler)
     if privacy.on == "gradient":
@@ -122,18 +121,21 @@ def mechanism(mesh: MeshSettings, privacy: PrivacySettings, sampler: Sampler) ->
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
-def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool) -> Guarantee:
-    """Return the guarantee that the mechanism gives to the owner of a record."""
+def guarantee(
+    mesh: MeshSettings, privacy: PrivacySettings, mechanism: Mechanism, *, trusted_broker: bool
+) -> Guarantee:
+    """Return the guarantee that the mechanism gives to the owner of a record, or to a unit."""
     return Guarantee(
         mechanism.name,
-        mechanism.epsilon,
-        mechanism.delta,
+        unit_epsilon(mesh, privacy),
+        mechanism.delta if mesh.unit is None else privacy.delta or 0.0,
         mesh.slots.by,
         mesh.slots.size,
         mechanism.simulated,
         trusted_broker,
         correlated=mechanism.band is not None,
         shift=mesh.shift,
+        unit=mesh.unit,
     )
 
 
@@ -142,9 +144,14 @@ def ledger(mesh: MeshSettings, privacy: PrivacySettings, mechanism: Mechanism) -
     size = mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
-    epsilon = release_epsilon(privacy.epsilon, size)
-    rounds = privacy.epsilon.rounds if isinstance(privacy.epsilon, EpsilonSettings) else None
-    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(privacy, mechanism), rounds)
+    growing, rounds = growing_epsilon(privacy.epsilon, size), None if mesh.unit is None else mesh.unit.rounds
+    epsilon = mechanism_epsilon(mesh, privacy, privacy.epsilon) if growing is None else growing.largest
+    if isinstance(privacy.epsilon, EpsilonSettings):
+        rounds = min(privacy.epsilon.rounds, rounds or privacy.epsilon.rounds)
+    of_unit = None if mesh.unit is None else unit_epsilon(mesh, privacy)
+    return Ledger(
+        epsilon, size, budget_epsilon(privacy.budget), composition(privacy, mechanism), rounds, of_unit
+    )
 
 
 def composition(privacy: PrivacySettings, mechanism: Mechanism) -> Composition:
@@ -169,6 +176,10 @@ def price(mesh: MeshSettings, own: PrivacySettings, promised: Guarantee) -> Pric
         "bands": own.bands,
         "size": mesh.slots.size,
     }
+    unit = mesh.unit
+    if unit is not None:
+        bound = f"{unit.records} {'of any' if unit.rounds is None else 'in all'}, {unit.apart} apart"
+        settings |= {"unit": unit.column, "unit.records": bound, "sharing": unit.sharing}
     delta = own.budget.delta if isinstance(own.budget, BudgetSettings) else promised.delta
     return Price(
         promised.epsilon if promised.protects else None,
@@ -418,7 +429,8 @@ class MeshNode:
     def guarantee(self) -> Guarantee:
         """The guarantee to the owner of a record of this node."""
         trusted = self.name in self.mesh.trusting
-        base_guarantee = guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
+        settings = self.mesh.settings
+        base_guarantee = guarantee(settings, self.privacy, self.mechanism, trusted_broker=trusted)
         keyed, wait = self.mesh.keyed.get(self.name, ()), self.mesh.waits.get(self.name)
         return replace(base_guarantee, keyed=keyed, wait=wait)
 

@@ -24,12 +24,14 @@ Observed = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False
 
 
 class ModelGuarantee(Settings):
-    """The event-level guarantee of this run to the owners of the records, which is that of the weakest node.
+    """The guarantee of this run to the owners of the records, which is that of the weakest node.
+
+    `adjacency`: what it protects, one record (event), or all records of one person (unit), as `nodes` says.
 
     `epsilon` is null if some node's stream is not protected. `nodes` has each node's sentence.
     """
 
-    adjacency: Literal["event"]
+    adjacency: Literal["event", "unit"]
     epsilon: Annotated[float, Field(gt=0)] | None
     delta: Annotated[float, Field(ge=0, lt=1)]
     nodes: dict[str, str]

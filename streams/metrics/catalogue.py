@@ -135,7 +135,8 @@ class SharedMetric(Enum):
         "epsilon_spent",
         "gauge",
         "epsilon",
-        "Epsilon spent in this run, of one record (event) or of the whole stream (stream).",
+        "Epsilon spent in this run, of one record (event), one person's records (unit) or the whole stream "
+        "(stream).",
         _ADJACENCY,
     )
     BUDGET = Metric(

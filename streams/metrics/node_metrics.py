@@ -357,10 +357,13 @@ def show_account(
 ) -> None:
     """Show a node's account after the record.
 
-    At event level the stream costs no more than one release, so there is no budget.
+    At event level the stream costs no more than one release, and of a unit no more than its rounds, so there
+    is no budget.
     """
     ledger, gauge = learner.ledger, registry.gauge
     of_release = inf if ledger.epsilon is None else rounded_up(ledger.epsilon)
+    promised = of_release if ledger.unit_epsilon is None else rounded_up(ledger.unit_epsilon)
+    protected = "event" if ledger.unit_epsilon is None else "unit"
     last = ledger.last_learning_round
 
     def charged() -> tuple[int, int]:
@@ -372,9 +375,10 @@ def show_account(
         return now is not None and not ledger.may_learn(now.round, now.charged)
 
     gauge(SharedMetric.MECHANISM, lambda: 1, learner.mechanism.name)
-    gauge(SharedMetric.OF_RELEASE, lambda: of_release, "event")
+    if ledger.unit_epsilon is None:
+        gauge(SharedMetric.OF_RELEASE, lambda: of_release, "event")
     gauge(SharedMetric.OF_RELEASE, lambda: ledger.spent(1, 1), "stream")
-    gauge(SharedMetric.SPENT, lambda: of_release if charged()[0] or of_release == inf else 0.0, "event")
+    gauge(SharedMetric.SPENT, lambda: promised if charged()[0] or promised == inf else 0.0, protected)
     gauge(SharedMetric.SPENT, lambda: ledger.spent(*charged()), "stream")
     gauge(
         SharedMetric.BUDGET, lambda: inf if ledger.budget is None else _rounded_down(ledger.budget), "stream"

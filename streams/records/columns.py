@@ -197,10 +197,10 @@ def _exact(values: Sequence[object] | FloatArray) -> Sequence[object] | None:
     if isinstance(values, np.ndarray):
         numbers: Sequence[object] = values.tolist()
         return None if (np.abs(values) > _EXACT).any() else numbers
-    return None if _any_beyond(values) else values
+    return None if any_beyond(values) else values
 
 
-def _any_beyond(values: Sequence[object]) -> bool:
+def any_beyond(values: Sequence[object]) -> bool:
     """Return whether a value may have been an integer beyond 64 bits, whose text is lost."""
     return any(type(value) is float and abs(value) >= _WHOLE for value in values)
 
@@ -267,7 +267,7 @@ def _by_word(cell: Callable[[object], Any], values: Sequence[object]) -> FloatAr
     """Return the result of `cell` for each value. It is called once for each distinct value, as a word."""
     if set(map(type, values)) == {str}:
         return _of_distinct(cell, values, dict.fromkeys(values))
-    if _any_beyond(values):
+    if any_beyond(values):
         return None
     return _by_value(cell, [word(value) for value in values])
 

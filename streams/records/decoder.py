@@ -13,11 +13,13 @@ import numpy as np
 import orjson
 
 from nodes.privacy.features import HEIGHT
+from nodes.privacy.unit import unit_number
 from nodes.values import BoolArray, FloatArray
 from streams.mesh.settings.node import DialectSettings, is_utf8
 from streams.mesh.settings.schema import SchemaSettings, TimestampSettings, spelt, word
 from streams.records.columns import (
     absent_words,
+    any_beyond,
     block,
     bounded,
     bounded_rows,
@@ -320,6 +322,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self._time = None if schema.timestamp is None else schema.timestamp.column
         self._moment = moments(notation, schema.timestamp)
         self.truth_columns = schema.truth or ()
+        self.bound = schema.bound
+        """The bound on the units of records; None: each record is protected by itself."""
 
     def _timestamp_of(self, name: str) -> TimestampSettings | None:
         """Return how times in a column are read, for the column of the records' times; None for others."""
@@ -406,6 +410,24 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
                 if len(texts) and set(map(type, texts)) == {str}:
                     return list(cast("Sequence[str]", texts))
         return [self.text(value, column) for value in values]
+
+    def unit(self, value: bytes) -> int | None:
+        """Return the number of the record's unit, whatever the rest holds; None if it cannot be read."""
+        word = None if self.bound is None else self.key(value, self.bound.column)
+        return None if word is None else unit_number(word)
+
+    def units(self, values: Sequence[bytes]) -> list[int | None]:
+        """Return `unit` of each record, at once if they are ordinary."""
+        bound = self.bound
+        if bound is None:
+            return [None] * len(values)
+        with suppress(Exception):  # a record is odd; the exception's text may show it
+            if len(values) >= self.fewest and max(map(len, values)) <= self.longest:
+                names = (self._fields.columns(values, (bound.column,)) or {}).get(bound.column, ())
+                if len(names) and not any_beyond(names):
+                    words = [joined_word(self._notation, name) for name in names]
+                    return [None if word is None else unit_number(word) for word in words]
+        return [self.unit(value) for value in values]
 
     @property
     def schemas(self) -> "Schemas | None":

@@ -133,6 +133,9 @@ def _settings(file: AnyFile, name: str, data: object, key: str, label: str | Non
     if not isinstance(schema, SchemaSettings):
         text = "says no schema for them: must be given in their source, or as mesh.features"
         raise UsageError(f"records[{name!r}]: {file.path} {text}")
+    unit = getattr(file.mesh, "unit", None)
+    if unit is not None and name != HELD_OUT:
+        schema = schema.with_units(unit.column, unit.apart)
     chosen = source if isinstance(source, FileSettings) else None
     return FrameSettings(
         kind="parquet",

@@ -1,14 +1,15 @@
 """Makes observations of a slot's records. It is total: it works for any bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 
 from nodes.machine.events import SlotClosed
-from nodes.machine.slots import ClosedSlot
+from nodes.machine.slots import ClosedSlot, Slots, TimeSlots
 from nodes.privacy.private import Private
-from nodes.values import FloatArray, Observations
+from nodes.privacy.unit import counted
+from nodes.values import BoolArray, FloatArray, Observations
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import Decoded, Decoder, SparseRow
 from streams.records.sparse import LibsvmDecoder, sparse_observations
@@ -17,8 +18,33 @@ from streams.records.sparse import LibsvmDecoder, sparse_observations
 def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
     """Return the slot for the machine; the content of its records is private from here on."""
     slot_truth = Private(truth(slot.values, decoder))
-    places = Private(slot.places)
-    return SlotClosed(slot.round, Private(observations), slot.position, places, slot_truth, slot.read)
+    places, counts = Private(slot.places), Private(counted_records(slot, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, places, slot_truth, slot.read, counts)
+
+
+def counted_records(slot: ClosedSlot[bytes], decoder: Decoder) -> BoolArray | None:
+    """Return which records of a slot count, by the bound on their units; None without units: all."""
+    bound = decoder.bound if isinstance(decoder, SchemaDecoder) else None
+    if bound is None or not isinstance(decoder, SchemaDecoder):
+        return None
+    order = [(time, *place) for time, place in zip(slot.times, slot.places, strict=True)]
+    return counted(slot.round, bound.apart, decoder.units(slot.values), order)
+
+
+def seated(slots: Callable[[], Slots[bytes]], decoder: Decoder) -> Callable[[], Slots[bytes]]:
+    """Return the maker of slots; those by time keep the bound on the units of the decoder's records."""
+    bound = decoder.bound if isinstance(decoder, SchemaDecoder) else None
+    if bound is None or not isinstance(decoder, SchemaDecoder):
+        return slots
+    gap, unit_of = bound.apart, decoder.unit
+
+    def with_seats() -> Slots[bytes]:
+        new_slots = slots()
+        if isinstance(new_slots, TimeSlots):
+            new_slots.apart, new_slots.unit_of = gap, unit_of
+        return new_slots
+
+    return with_seats
 
 
 def has_truth(decoder: Decoder) -> bool:

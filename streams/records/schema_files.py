@@ -83,7 +83,9 @@ def _numbered(
     if settings.kind == "parquet":
         # everything else that is read of a record, besides features and label, is read of its line
         record, later = settings.record, settings.labels is not None
-        rows = rows and record.truth is None and record.timestamp is None and not later
+        rows = (
+            rows and record.truth is None and record.timestamp is None and record.bound is None and not later
+        )
         values, decoder = _parquet(file, settings, path, needed, also, rows=rows)
         return enumerate(values, 1), decoder
     if settings.kind == "csv":

@@ -15,7 +15,7 @@ from nodes.privacy.private import Private
 from nodes.values import Observations
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
-from streams.records.observed import observed, slot_closed
+from streams.records.observed import observed, seated, slot_closed
 from streams.records.record import Decoder, RawRecord
 
 MOST_COUNTED = 1_000_000
@@ -96,8 +96,8 @@ class SlotFeed:
     """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
-        self._log, self._new_slots, self._decoder = log, slots, decoder
-        self._slots = slots()
+        self._log, self._new_slots, self._decoder = log, seated(slots, decoder), decoder
+        self._slots = self._new_slots()
         self._at: int | None = None
         self._read_to = 0  # the slot of the last record, by time
         self._unsettled: list[tuple[int, int, bytes]] = []  # by time: (slot, offset, value)

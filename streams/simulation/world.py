@@ -5,10 +5,13 @@ Its watch passes the events to the oracle as plain values, and repeats steps for
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from nodes.learner import Learner
 from nodes.machine.events import BeforeStep, Decided, Notice, Report, Scored
@@ -17,12 +20,13 @@ from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.protocol import Noticed
 from nodes.regret import LocalRegret
-from nodes.values import Consensus, Decision, FloatArray, Observations
+from nodes.values import BoolArray, Consensus, Decision, FloatArray, Observations
 from streams.bus.memory import Faults
 from streams.codec import Reason, Refused
 from streams.codec.envelope import Envelope, SignedEnvelope
 from streams.local.mesh import MeshParts
 from streams.local.recorder import for_the_owner
+from streams.records.decoder import SchemaDecoder
 from streams.records.observed import observed
 from streams.records.record import Decoder, RawRecord
 from streams.simulation.bus import FaultyBroker
@@ -301,6 +305,7 @@ class RepeatedSteps:
         self._learners, self._decoders, self._records = learners, decoders, records
         self._labelled = labelled
         self.slots: dict[object, BeforeStep] = {}
+        self._seats: dict[tuple[str, str], set[int]] = {}  # by node and unit: the rounds that it was in
         self.secrets: dict[object, Secret | None] = {}
 
     def decide(self, name: str, round: int, consensus: FloatArray, share: float) -> FloatArray:
@@ -339,11 +344,24 @@ class RepeatedSteps:
         `span` gives the records of the slot; None: the records that the process read.
         """
         observations = self.slots[process].observations
+        offsets = [offset for _, offset in for_the_owner(self.slots[process].places)]
+        if span is not None:
+            offsets = list(range(*span))
+        counts = self._counted(name, round, offsets)
+        learnt = for_the_owner(self.slots[process].counts)
+        if span is None and (learnt is None) != (counts is None):
+            raise Violation(f"{name} learns in round {round} as if records had other units")
         if span is not None:
             observations = self._read(name, span, observations if name in self._labelled else None)
         learner = self._learners[name]
         lesson = learner.learn(
-            round, Consensus(consensus), Decision(point), observations, charged, self.secrets[process]
+            round,
+            Consensus(consensus),
+            Decision(point),
+            observations,
+            charged,
+            self.secrets[process],
+            Private(counts),
         )
         return RepeatedStep(lesson.release, for_the_owner(lesson.gradient))
 
@@ -359,6 +377,30 @@ class RepeatedSteps:
         """Return the regret of a node without scores."""
         algorithm = self._learners[name].algorithm
         return LocalRegret(algorithm.observed_set, algorithm.observed)
+
+    def _counted(self, name: str, round: int, offsets: list[int]) -> BoolArray | None:
+        """Return which records of a step count, and check the rounds of their units; None without units."""
+        decoder = self._decoders[name]
+        bound = decoder.bound if isinstance(decoder, SchemaDecoder) else None
+        if bound is None or not isinstance(decoder, SchemaDecoder):
+            return None
+        records = [self._records[name][offset] for offset in offsets]
+        units = [decoder.text(record.value, bound.column) for record in records]
+        order = sorted(range(len(offsets)), key=lambda k: (records[k].timestamp or 0.0, offsets[k]))
+        counts, counted_units = np.zeros(len(offsets), np.bool_), set[str]()
+        for k in order:
+            unit = units[k]
+            if not unit or unit.isspace() or unit in counted_units:
+                continue
+            number = int.from_bytes(blake2b(unit.encode(), digest_size=8).digest(), "big")
+            if (number + round) % bound.apart == 0:
+                counts[k] = True
+                counted_units.add(unit)
+                rounds = self._seats.setdefault((name, unit), set())
+                rounds.add(round)
+                if any(0 < abs(round - earlier) < bound.apart for earlier in rounds):
+                    raise Violation(f"{name} learns from a unit in rounds that are not {bound.apart} apart")
+        return counts
 
     def _read(
         self, name: str, span: tuple[int, int], labelled: Private[Observations] | None

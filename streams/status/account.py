@@ -78,6 +78,7 @@ class PrivacyAccount(NamedTuple):
     adjacency: dict[str, str]
     guarantee: str
     at_most: bool = False
+    of: str = "record"
 
 
 ADJACENCY = {
@@ -101,8 +102,8 @@ def account(
         charged=charged,
         protected=promised.protects and charge_count.priced,
         epsilon=None
-        if ledger.epsilon is None or not charge_count.priced
-        else rounded_up(ledger.epsilon)
+        if promised.epsilon is None or not charge_count.priced
+        else rounded_up(promised.epsilon)
         if charged
         else 0.0,
         delta=promised.delta,
@@ -115,9 +116,12 @@ def account(
         rounds_left=_rounds_left(ledger, charge_count.stepped, charged),
         rounds_unused=unused(ledger, charge_count),
         relaying=relays(ledger, charge_count),
-        adjacency=ADJACENCY,
+        adjacency=ADJACENCY
+        if promised.unit is None
+        else ADJACENCY | {"epsilon": f"unit: all records of one {promised.unit.column}"},
         guarantee=Promise(node, promised, known).sentence,
         at_most=not charge_count.whole,
+        of="record" if promised.unit is None else promised.unit.column,
     )
 
 

@@ -311,6 +311,9 @@ def bounds(file: MeshFile, seen: Windows, rounds: int | None) -> Iterator[tuple[
     if file.mesh.algorithm.dynamics is not None:
         yield "bound", NO_BOUND
         return
+    if file.mesh.unit is not None:
+        yield "bound", "none: bounds are for rounds that learn from all records of their slots"
+        return
     if file.mesh.algorithm.alone:
         yield "bound", f"none: {file.mesh.algorithm.name} minimises no loss, so there is no regret"
         return

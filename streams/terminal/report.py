@@ -106,7 +106,7 @@ def say_summary(console: Console, summary: Summary) -> None:
         "node",
         "rounds",
         *(["own\nregret/T"] if summary.minimises else ()),
-        "epsilon\nof a record",
+        f"epsilon\nof a {summary.protected}",
         "epsilon\nof the stream",
         "malformed",
     )

@@ -74,14 +74,15 @@ def protection(privacy: PrivacySettings, subject: str | None = None) -> str:
     noise = ", simulated noise" if privacy.noise == "simulated" else ""
     delta = "" if privacy.delta is None else f", delta {privacy.delta!r}"
     return (
-        f"{privacy.mechanism} on the {subject or privacy.on}{noise}, {epsilon_words(privacy.epsilon, delta)}"
+        f"{privacy.mechanism} on the {subject or privacy.on}{noise}, "
+        f"{epsilon_words(privacy.epsilon, delta, privacy.protected)}"
     )
 
 
-def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
+def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "", protected: str = "record") -> str:
     """Return `epsilon 1 a record`, or the total of a schedule."""
     if not isinstance(epsilon, EpsilonSettings):
-        return f"epsilon {as_text(epsilon)}{delta} a record"
+        return f"epsilon {as_text(epsilon)}{delta} a {protected}"
     rounds = counted(epsilon.rounds, "round")
     return f"epsilon {as_text(epsilon.total)}{delta} of a stream of {rounds}, {epsilon.schedule}"
 
@@ -192,9 +193,12 @@ def spending(node: MeshNode, rounds: int | None) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) about a node's spending in `rounds` rounds; nothing if its records are not
     protected.
     """
-    privacy, ledger = node.privacy, node.ledger
-    if ledger.epsilon is not None:
-        yield "epsilon", _epsilon(ledger, as_text(ledger.epsilon), rounds)
+    privacy, ledger, promised = node.privacy, node.ledger, node.guarantee
+    if ledger.epsilon is not None and promised.epsilon is not None:
+        of = "of one record, however long the run (event level)"
+        if promised.unit is not None:
+            of = f"of one {promised.unit.column}, in {promised.unit.span}"
+        yield "epsilon", _epsilon(ledger, f"{as_text(promised.epsilon)} {of}", rounds)
         yield "learning", _learning(ledger, privacy, rounds)
 
 
@@ -216,8 +220,7 @@ def at_delta(delta: float) -> str:
     return f" at delta = {delta!r}" if delta else ""
 
 
-def _epsilon(ledger: Ledger, epsilon: str, rounds: int | None) -> str:
-    per_record = f"{epsilon} of one record, however long the run (event level)"
+def _epsilon(ledger: Ledger, per_record: str, rounds: int | None) -> str:
     if ledger.composition is None:
         return per_record
     composition = f"(stream level, {ledger.composition.words}{at_delta(ledger.delta)})"
@@ -233,6 +236,8 @@ def _learning(ledger: Ledger, privacy: PrivacySettings, rounds: int | None) -> s
     last = ledger.last_learning_round
     if last is None:
         return "in every round: there is no budget"
+    if privacy.budget is None and not isinstance(privacy.epsilon, EpsilonSettings):
+        return f"in {counted(last, 'round')}, for which its units are bounded"
     limit = _limit(ledger, privacy, last)
     if rounds is not None and rounds <= last:
         return f"in every round: {limit} pays for {counted(last, 'round')}"
@@ -258,7 +263,11 @@ def account_facts(account: "PrivacyAccount", known: Reuse | None = None) -> Iter
     if not account.protected or account.epsilon is None:
         yield "spent", "everything: nothing is protected"
     else:
-        yield "record", f"epsilon {_up(account.epsilon)}{at_delta(account.delta)} of one record (event level)"
+        level = "(event level)" if account.of == "record" else "(all its records)"
+        yield (
+            account.of,
+            f"epsilon {_up(account.epsilon)}{at_delta(account.delta)} of one {account.of} {level}",
+        )
         yield "spent", f"{_stream(account.spent, account.stream_delta)} (stream level, {account.composition})"
         yield "left", _left(account)
     if known is not None and known.earlier:
@@ -312,4 +321,4 @@ def _earlier(spend: Spend, label: str) -> str:
     charged = f"{least}{counted(spend.charged, 'round')} charged"
     bounded = math.isfinite(spend.stream_epsilon)
     stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if bounded else "unknown for the stream"
-    return f"{name}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"
+    return f"{name}: {charged}; epsilon {_up(float(spend.epsilon))} of a {spend.unit or 'record'}, {stream}"

@@ -19,7 +19,7 @@ from nodes.values import BoolArray, Observations
 from streams.metrics.private import DataCounts
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, NotARecord
-from streams.records.observed import observed, slot_closed
+from streams.records.observed import observed, seated, slot_closed
 from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 
@@ -79,7 +79,7 @@ class SlotCollector:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._slots = ReplaySlots(slots)
+        self._slots = ReplaySlots(seated(slots, decoder))
         self._decoder, self._closed, self._room = decoder, closed, room
         self._clock, self._wall = clock, wall
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout

@@ -3,10 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from nodes.accounting.guarantee import Unit
 from nodes.privacy.features import MOST_COLUMNS
 from streams.codec.topics import Layout
 from streams.mesh.settings.algorithm import AlgorithmSettings, LossSettings
@@ -26,12 +28,15 @@ from streams.mesh.settings.base import (
 from streams.mesh.settings.keys import PublicKey
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
 from streams.mesh.settings.privacy import (
+    Epsilon,
     EpsilonSettings,
     NodeOverrides,
     PrivacySettings,
     SlotSettings,
     TimeSlotsSettings,
+    growing_epsilon,
     members,
+    release_epsilon,
 )
 from streams.mesh.settings.rule import RuleSettings, filled
 from streams.mesh.settings.schema import SchemaSettings
@@ -283,6 +288,7 @@ class MeshSettings(Settings):
             raise refusal(f"must be at most {len(self.nodes)}, the number of nodes", "min_members")
         check_parties(self.name, self.nodes, self.parties)
         self._check_keys()
+        self._check_unit()
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
@@ -298,6 +304,38 @@ class MeshSettings(Settings):
             )
             raise refusal(f"must be {needed}", "class_weights")
         return self
+
+    def _check_unit(self) -> None:
+        settings, rounds = self.privacy.unit, self.rounds
+        if settings is None:
+            return
+        path = "privacy", "unit"
+        if self.rule is not None:
+            raise refusal("a rule knows no units yet: must not be given with privacy.unit", "rule")
+        if self.features is not None and settings.column == self.features.label.column:
+            raise refusal("the label is what is protected: must be another column", *path, "column")
+        if rounds is None and settings.apart is None:
+            raise refusal("missing: must be given, or mesh.rounds", *path, "apart")
+        if rounds is None or settings.apart is None:
+            return
+        least = -(-rounds // settings.records)
+        if settings.apart < least:
+            text = f"a unit would take part in more than {settings.records:,} of {rounds:,} rounds"
+            raise refusal(f"{text}: must be at least {least:,}", *path, "apart")
+        if (settings.records - 1) * settings.apart >= rounds:
+            fewest = -(-rounds // settings.apart)
+            text = f"times apart, {settings.apart:,}, is beyond the {rounds:,} rounds"
+            raise refusal(f"{text}: must be at most {fewest:,}", *path, "records")
+
+    @property
+    def unit(self) -> Unit | None:
+        """The bound on the records of a unit; None: each record is protected by itself."""
+        settings, rounds = self.privacy.unit, self.rounds
+        if settings is None:
+            return None
+        gap = settings.apart or -(-(rounds or settings.records) // settings.records)
+        records = settings.records if rounds is None else -(-rounds // gap)
+        return Unit(settings.column, records, gap, settings.sharing, rounds)
 
     def _check_motion(self) -> None:
         dynamics = self.algorithm.dynamics
@@ -466,3 +504,30 @@ class MeshSettings(Settings):
     def digest(self) -> bytes:
         """Return 16 bytes of the SHA-256 of `agreed_text`."""
         return hashlib.sha256(self.agreed_text.encode()).digest()[:16]
+
+
+# With a privacy unit the settings name the epsilon of all its rounds at `sharing` nodes. For Gaussian noise
+# `releases` of the mechanism are k; for pure noise the epsilons of k releases add up.
+
+
+def mechanism_epsilon(mesh: MeshSettings, privacy: PrivacySettings, epsilon: Epsilon) -> Fraction:
+    """Return the epsilon of one release, or, for Gaussian noise, of all that a unit takes part in."""
+    unit, of_release = mesh.unit, release_epsilon(epsilon, mesh.slots.size)
+    if unit is None or isinstance(epsilon, EpsilonSettings):
+        return of_release
+    return epsilon / (unit.sharing * (1 if privacy.mechanism.startswith("gaussian") else unit.records))
+
+
+def unit_epsilon(mesh: MeshSettings, privacy: PrivacySettings) -> Fraction | None:
+    """Return the epsilon of what is protected, a unit or a record; None: nothing is."""
+    unit, epsilon, size = mesh.unit, privacy.epsilon, mesh.slots.size
+    if epsilon is None or privacy.mechanism == "none":
+        return None
+    if unit is None:
+        return release_epsilon(epsilon, size)
+    growing = growing_epsilon(epsilon, size)
+    if growing is not None:
+        return unit.sharing * unit.dearest(growing)
+    if isinstance(epsilon, EpsilonSettings):
+        return unit.sharing * unit.records * release_epsilon(epsilon, size)
+    return epsilon

@@ -123,6 +123,28 @@ Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
 """The number of rounds over which noise is correlated."""
 
 
+class UnitSettings(Settings):
+    """The unit that is protected: a person, or whatever has many records. All of its records together have
+    the `epsilon`.
+    """
+
+    column: Annotated[str, Field(min_length=1)]
+    """The column that names a record's unit. A record whose value there is missing, empty or no single value
+    is never learnt from."""
+    records: Count
+    """k, the most rounds of a node that a unit takes part in, with one record in each."""
+    apart: Count | None = Field(None, exclude_if=absent)
+    """b: a unit's rounds are this far from each other. Not given: `rounds` of the mesh over `records`,
+    rounded up. It is needed where `rounds` is `none`: then a unit takes part in at most `records` of any
+    `records` times `apart` rounds in a row."""
+    sharing: Count = 1
+    """The most nodes that hold records of one unit: their epsilons together are `epsilon`. A unit at more
+    nodes than these is protected less."""
+    spread: Literal["seats"] = "seats"
+    """Which records count. `seats`: the earliest of the unit in each of its rounds, which a hash of its name
+    gives."""
+
+
 def _nothing(value: object) -> bool:
     return value == 0  # left out of the digest, which stays as it was before this key existed
 
@@ -147,6 +169,9 @@ class PrivacySettings(Settings):
     `analytic`."""
     bands: Bands | None = Field(None, exclude_if=absent)
     """For `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
+    unit: UnitSettings | None = Field(None, exclude_if=absent)
+    """What is protected instead of a record: all records of a person. `epsilon` and `delta` are then the
+    person's. Not given: a person with k records is protected at k `epsilon`."""
     gradient_bound: Positive = 1.0
     """theta, the largest norm of a record's gradient, to which longer ones are clipped. It also sets the
     noise. Needed, but not given for class-sums and moments."""
@@ -176,6 +201,8 @@ class PrivacySettings(Settings):
             raise refusal(f"missing: mechanism {name} needs a number above 0", "epsilon")
         if name == "none" and self.budget is not None:
             raise refusal("mechanism none protects nothing, so there is no budget to keep", "budget")
+        if name == "none" and self.unit is not None:
+            raise refusal("mechanism none protects nothing, so it protects no unit", "unit")
         if name in _NORMS and self.on != "gradient":
             raise refusal(f"{name} randomises gradients: must be gradient", "on")
         norm = _NORMS.get(name, "l1")
@@ -188,6 +215,11 @@ class PrivacySettings(Settings):
                 raise refusal(f"is for mechanism {' or '.join(names)}, not for {name}", key)
         check_spending(f"{name} on the {self.on}", self.epsilon, self.budget)
         return self
+
+    @property
+    def protected(self) -> str:
+        """What `epsilon` protects: `record`, or the name of the units' column."""
+        return "record" if self.unit is None else self.unit.column
 
     def overridden(self, own: "NodeOverrides") -> "PrivacySettings":
         """Return these settings with a node's overrides.

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -440,6 +440,13 @@ def as_timestamp(value: Any) -> Any:
     return {"column": value} if isinstance(value, str) else value
 
 
+class UnitBound(NamedTuple):
+    """The column that names the units of records, and the rounds between two seats of a unit."""
+
+    column: str
+    apart: int
+
+
 class SchemaSettings(Settings):
     """A record's columns. Columns that it does not name are not read."""
 
@@ -464,6 +471,7 @@ class SchemaSettings(Settings):
     """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
     metrics only, never learnt from. Not given: records do not contain it."""
     _joined: str | None = PrivateAttr(None)
+    _bound: UnitBound | None = PrivateAttr(None)
 
     def join(self, column: str) -> None:
         """Read this column in place of the label's. Labels come later, and this column joins them."""
@@ -474,6 +482,17 @@ class SchemaSettings(Settings):
         schema = self.model_copy()
         schema._joined = None  # noqa: SLF001 # its own class
         return schema
+
+    def with_units(self, column: str, apart: int) -> Self:
+        """Return the schema for records whose units this column names, with seats so many rounds apart."""
+        schema = self.model_copy()
+        schema._bound = UnitBound(column, apart)  # noqa: SLF001 # its own class
+        return schema
+
+    @property
+    def bound(self) -> UnitBound | None:
+        """The bound on the units of records; None: each record is protected by itself."""
+        return self._bound
 
     @property
     def joined(self) -> str | None:
@@ -552,4 +571,5 @@ class SchemaSettings(Settings):
     def columns(self) -> tuple[str, ...]:
         """All columns that are read."""
         stamp = () if self.timestamp is None else (self.timestamp.column,)
-        return (*self.features, self.joined or self.label.column, *stamp, *(self.truth or ()))
+        unit = () if self._bound is None else (self._bound.column,)
+        return (*self.features, self.joined or self.label.column, *stamp, *(self.truth or ()), *unit)

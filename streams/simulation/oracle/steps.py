@@ -91,8 +91,13 @@ class NodeAccount:
         if not plain:
             return cls(draws, None, None, None, known=False, leaves=leaves)
         epsilon, budget = Fraction(str(privacy["epsilon"])), privacy.get("budget")
+        bounded = None
+        if unit := privacy.get("unit"):  # its epsilon is that of all rounds that a unit is in, at all nodes
+            bounded = int(mesh["rounds"])
+            epsilon /= math.ceil(bounded / int(unit["apart"])) * int(unit.get("sharing", 1))
         cost = size * epsilon
-        last = None if budget is None else math.floor(Fraction(str(budget)) / cost)
+        last = bounded if budget is None else math.floor(Fraction(str(budget)) / cost)
+        last = last if last is None or bounded is None else min(last, bounded)
         scale = None
         if (
             kind == "laplace"

@@ -133,7 +133,9 @@ def weakest(promised: Mapping[str, Promise]) -> ModelGuarantee:
     epsilons = [promise.epsilon for promise in promised.values()]
     finite = [epsilon for epsilon in epsilons if epsilon is not None]
     return ModelGuarantee(
-        adjacency="event",
+        adjacency="unit"
+        if any(promise.guarantee.adjacency == "unit" for promise in promised.values())
+        else "event",
         epsilon=rounded_up(max(finite)) if len(finite) == len(epsilons) else None,
         delta=min(1.0, max(promise.delta for promise in promised.values())),
         nodes={name: promise.sentence for name, promise in promised.items()},

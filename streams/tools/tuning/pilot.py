@@ -286,7 +286,13 @@ def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
 
 
 def check_one_loss(file: AnyFile) -> None:
-    """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
+    """Raise UsageError if nodes have losses of their own, or if units are protected.
+
+    Trials run all nodes with one loss, and count every record.
+    """
+    if getattr(file.mesh, "unit", None) is not None:
+        text = "trials count every record, as if no unit bounded them: must be a file without a unit"
+        raise UsageError(f"{file.path}: mesh.privacy.unit: {text}")
     if file.with_own_loss:
         raise UsageError(
             f"{file.path}: {file.member} {file.with_own_loss[0]} has its own loss: "

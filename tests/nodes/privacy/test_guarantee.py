@@ -52,7 +52,7 @@ def test_no_protection_is_said_plainly(guarantee: Guarantee) -> None:
 
 def test_a_real_one_protects() -> None:
     assert Guarantee("laplace", Fraction(1)).protects
-    assert Guarantee.adjacency == "event"
+    assert Guarantee("laplace", Fraction(1)).adjacency == "event"
 
 
 @pytest.mark.parametrize(
