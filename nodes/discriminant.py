@@ -7,8 +7,8 @@ Decisions are computed from noisy values alone, so they are post-processing.
 
 In the notation of `nodes.privacy.features`, all sums are first divided by the released number of records f
 (as a share of h). So missing records, empty slots, and nodes that have joined do not change the scale. With
-each class's share p_k = max(f_k/f, 0.04/C), where shares are then divided by their sum, and its mean mu_k =
-sum_k/(f p_k):
+each class's share p_k = max(f_k/f, min(0.04/C, 2 s/f)), where s is the deviation of the noise in f_k and
+shares are then divided by their sum, and its mean mu_k = sum_k/(f p_k):
 
 | features | decision |
 |---|---|
@@ -27,7 +27,8 @@ the normal quantile, so about a share p_+ of the rows is above the cut.
 | case | decision |
 |---|---|
 | no record yet, or a released number of records below 1e-9 h | 0 |
-| one class alone, a noisy count at or below 0 | the share of 0.04/C |
+| a noisy count below two deviations of its noise | the share of these two, at most 0.04/C |
+| one class alone, without noise | its mean, and 0 for the others' |
 | a constant column, d = 1 | as any other: the ridge is above 0 |
 
 Sums are taken in a fixed order, but eigenvalues come from LAPACK. So decisions are equal bit for bit on one
@@ -89,10 +90,10 @@ class NearestMean:
         """The length of a decision: of all its rows of d numbers, or of d + 1 with the cut."""
         return (1 if self.classes == 2 else self.classes) * (self.columns + self.intercept)
 
-    def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:  # noqa: ARG002 # no ridge
+    def __call__(self, means: FloatArray, deviations: FloatArray) -> FloatArray:
         """Return the decisions (..., size)."""
         blocks = means.reshape(*means.shape[:-1], self.classes, self.columns + 1)
-        total, _, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT)
+        total, _, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT, deviations / HEIGHT)
         cuts = np.add.reduce(centres * centres, -1) / 2
         if self.classes == 2:
             centres, cuts = centres[..., 1:, :] - centres[..., :1, :], cuts[..., 1:] - cuts[..., :1]
@@ -132,7 +133,8 @@ class RidgeDiscriminant:
         """Return the decisions (..., size)."""
         products = self.columns * (self.columns + 1) // 2
         blocks = means[..., products:].reshape(*means.shape[:-1], 2, self.columns + 1) / self.kappa
-        total, shares, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT)
+        noise = deviations / (self.kappa * HEIGHT)
+        total, shares, centres = _centres(blocks[..., :-1], blocks[..., -1] / HEIGHT, noise)
         count = np.where(total > 0.0, total, 1.0)
         centre = np.add.reduce(blocks[..., :-1], -2) / count[..., None]
         covariance = self._second(means[..., :products]) / count[..., None, None]
@@ -159,12 +161,18 @@ class RidgeDiscriminant:
         return second
 
 
-def _centres(sums: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (number of records (...), at least 0; classes' shares (..., C); classes' means (..., C, d))."""
+def _centres(
+    sums: FloatArray, counts: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (number of records (...), at least 0; classes' shares (..., C); classes' means (..., C, d)).
+
+    `noise`: the deviation of the noise in each of the counts (..., C).
+    """
     total = np.add.reduce(counts, -1)
     learnt = total > _LEAST_COUNT
     count = np.where(learnt, total, 1.0)[..., None]
-    shares = np.maximum(counts / count, _LEAST_SHARE / counts.shape[-1])
+    least = np.minimum(_LEAST_SHARE / counts.shape[-1], 2.0 * noise[..., None] / count)
+    shares = np.maximum(counts / count, np.maximum(least, _LEAST_COUNT))
     shares = shares / np.add.reduce(shares, -1, keepdims=True)
     return np.where(learnt, total, 0.0), shares, sums / (count * shares)[..., None]
 

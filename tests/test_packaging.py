@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes.programs import need
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("mirrormesh", "nodes", "streams", "topology")
 
@@ -64,6 +66,7 @@ def test_the_wheel_holds_every_module_and_nothing_of_the_tests(wheel):
 
 @pytest.mark.slow
 def test_a_release_is_built_checked_and_its_wheel_passes_the_demo_in_an_empty_environment(tmp_path):
+    need("bash", "dirname", "mktemp", "realpath", "rm", "sha256sum")
     dist = tmp_path / "dist"
     done = subprocess.run(
         [ROOT / "deploy" / "release.sh", dist], capture_output=True, text=True, check=False, timeout=600

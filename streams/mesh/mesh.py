@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +12,6 @@ from nodes.accounting.guarantee import Guarantee, Ledger, Price, Wait
 from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.algorithms import Algorithm
 from nodes.checks import as_text, in_range
-from nodes.dynamics import LARGEST_RADIUS
 from nodes.learner import Learner, release_bound
 from nodes.losses.losses import Loss
 from nodes.machine.slots import Slots
@@ -30,7 +29,6 @@ from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import (
     algorithm,
     constraint,
-    dynamics,
     loss,
     means,
     mirror_map,
@@ -39,6 +37,7 @@ from streams.mesh.algorithm import (
     slots,
     step_size,
 )
+from streams.mesh.cautions import cautions
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.algorithm import LossSettings
 from streams.mesh.settings.keys import public_bytes
@@ -57,7 +56,7 @@ from topology.graph import Graph
 from topology.lag import LagLimits
 from topology.plans import SlotClock
 from topology.scheduler import SchedulerSettings
-from topology.schedules import CycleSchedule, FixedSchedule, Schedule, window
+from topology.schedules import Schedule
 
 # Makes a node's mechanism, guarantee, ledger and price from its settings.
 #
@@ -285,13 +284,7 @@ class Mesh:
     @property
     def cautions(self) -> list[str]:
         """A line for each setting that is valid but probably unintended."""
-        return [
-            *_unconnected(self),
-            *_growing(self),
-            *_few_records(self.settings),
-            *_dominated(self),
-            *_cut_weights(self.settings),
-        ]
+        return list(cautions(self))
 
     @cached_property
     def topics(self) -> MeshTopics:
@@ -522,69 +515,3 @@ def why_for_ever(mesh: MeshSettings) -> str:
         if getattr(mesh, key) is None:
             return f"{key} is none"
     return "slots.timeout is none"
-
-
-# Settings that are valid but probably unintended. They are judged without records. So every command may
-# report them, also a command whose output must not depend on a record.
-
-
-def _unconnected(whole: Mesh) -> Iterator[str]:
-    """Yield a line if the graph is not connected over the horizon.
-
-    Of switched edges it checks those of the first rounds.
-    """
-    schedule, horizon = whole.schedule, whole.settings.horizon
-    turns = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
-    repeats = isinstance(schedule, CycleSchedule | FixedSchedule)
-    if window(schedule, min(turns, horizon) if repeats else horizon, turns) is None:
-        over = f"{horizon} rounds, the horizon"
-        yield f"mesh.topology: not connected over {over}: what some nodes learn does not reach all others"
-
-
-def _growing(whole: Mesh) -> Iterator[str]:
-    """Yield a line if the motion model makes states grow geometrically."""
-    model = dynamics(whole.settings)
-    radius = 0.0 if model is None else model.spectral_radius()
-    if radius > LARGEST_RADIUS:
-        allowed = "above 1, so states grow until the set holds them: hardly a model of anything that moves"
-        yield f"mesh.algorithm.dynamics.matrix: spectral radius {radius:.6g}: {allowed}"
-
-
-def _few_records(mesh: MeshSettings) -> Iterator[str]:
-    """Yield a line if a rule has fewer records than members: its records are those of one node."""
-    rule = mesh.rule
-    if rule is not None and rule.records is not None and rule.records < rule.members:
-        fewer = f"fewer than the {rule.members:,} members: it is the number of each node's records"
-        yield f"mesh.rule.records: {rule.records:,}: {fewer}"
-
-
-def _cut_weights(mesh: MeshSettings) -> Iterator[str]:
-    """Yield a line if the clip cuts the heaviest weight to less than a tenth, for rows of length 1."""
-    heaviest, bound = max(mesh.label_weights, default=0.0), mesh.privacy.gradient_bound
-    if not mesh.weighs_within_clip and heaviest > 10 * bound and mesh.privacy.mechanism != "none":
-        yield (
-            f"mesh.class_weights: gradient_bound {bound:g} cuts a record's gradient, weight included, so "
-            f"{heaviest:g} counts hardly more than {bound:g}: {{within: clip, weights: ...}} keeps the ratio"
-        )
-
-
-def _dominated(whole: Mesh) -> Iterator[str]:
-    """Yield a line if most of all noise is that of a few nodes, at least twice as long as the others'."""
-    nodes = whole.settings.nodes
-    if not any(node.overrides for node in nodes.values()):
-        return
-    lengths = {name: whole.lasting_length(whole.node(name).privacy) for name in nodes}
-    by_length = sorted(nodes, key=lambda name: -lengths[name])
-    squares = [lengths[name] ** 2 for name in by_length]
-    few = next((k for k in range(1, len(squares)) if 2 * sum(squares[:k]) > sum(squares)), 0)
-    loud, rest = by_length[:few], (sum(squares[few:]) / max(1, len(squares) - few)) ** 0.5
-    if not few or lengths[loud[-1]] < 2 * rest or not all(nodes[name].overrides for name in loud):
-        return
-    clips = [whole.node(name).privacy.gradient_bound * rest / lengths[name] for name in loud]
-    ratio = f"at least {lengths[loud[-1]] / rest:.3g} times as long as that of the others" if rest else "all"
-    name, clip = loud[0], f"{clips[0]:.3g}" if rest else "a short one"
-    also = f" (likewise {', '.join(loud[1:3])})" if few > 1 else ""
-    yield (
-        f"mesh.nodes.{name}: the noise here is {ratio}, and reaches every node{also}: gradient_bound {clip} "
-        f"makes it as long as theirs; the records here then count less"
-    )

@@ -135,8 +135,7 @@ class SharedMetric(Enum):
         "epsilon_spent",
         "gauge",
         "epsilon",
-        "Epsilon spent in this run, of one record (event), one person's records (unit) or the whole stream "
-        "(stream).",
+        "Epsilon spent in this run, of one record (event), one person (unit) or the whole stream (stream).",
         _ADJACENCY,
     )
     BUDGET = Metric(

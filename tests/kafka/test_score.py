@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -213,6 +214,26 @@ def suspended(folder, path, arguments, environment):
 class SuspendedScore(Forked):
     target = staticmethod(suspended)
 
+
+def held_up(folder, path, arguments, environment):
+    """Score, and be held up in the middle of each batch, so that the broker answers of its first part."""
+
+    class HeldUp(Producer):
+        calls = 0
+
+        def produce(self, *rest, **options):
+            HeldUp.calls += 1
+            if HeldUp.calls % 2_000 == 0:
+                time.sleep(2)
+            return super().produce(*rest, **options)
+
+    processor.Producer = HeldUp
+    command(folder, path, arguments, environment)
+
+
+class HeldUpScore(Forked):
+    target = staticmethod(held_up)
+
     @property
     def is_suspended(self):
         """Whether it stands still."""
@@ -346,8 +367,9 @@ def test_at_least_once_loses_nothing_when_it_dies(tmp_path, broker):
     assert set(topics.numbers()) == set(range(3_000))
 
 
+@pytest.mark.parametrize("held", [Forked, HeldUpScore], ids=["at once", "held up"])
 @pytest.mark.parametrize("how", [[], ["--at-least-once"]])
-def test_scores_that_their_topic_refuses_end_the_process_and_are_none_less_later(tmp_path, broker, how):
+def test_scores_that_their_topic_refuses_end_the_process_and_are_none_less_later(tmp_path, broker, how, held):
     topics, path = ScoredTopics(broker.address, partitions=1), model(tmp_path)
     topics.produce(values(3_000))
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -360,7 +382,7 @@ def test_scores_that_their_topic_refuses_end_the_process_and_are_none_less_later
         altered.result(PATIENCE)
 
     limit(50)
-    process = Forked(tmp_path, "refused", *scoring(topics, path, *how))
+    process = held(tmp_path, "refused", *scoring(topics, path, *how))
     assert process.ends() == 1, process.log
     line = process.log.splitlines()[-1]
     assert line.startswith(f"{topics.output}: "), line

@@ -204,6 +204,37 @@ def test_a_noisy_count_at_or_below_zero(features, decide, ones, zeros) -> None:
     assert decision.any() == (ones + zeros > 0)
 
 
+def rare(columns: int = 3, most: int = 400):
+    """Rows of which one in a hundred is of the second class, at another place."""
+    rows = rows_of(8, most, columns)
+    return [
+        [*(min(1.0, x + 0.4 * (k % 100 == 0)) / 2 for x in row[:-1]), float(k % 100 == 0)]
+        for k, row in enumerate(rows)
+    ]
+
+
+def test_a_class_of_one_in_a_hundred_has_its_own_mean() -> None:
+    """A least share of 2 % would pull its mean to 0, and the decision with it."""
+    rows = rare()
+    decision = RidgeDiscriminant(3, KAPPA)(mean_of(Moments(3, KAPPA), rows, len(rows)), NO_NOISE)
+    w, _ = ridge_discriminant(rows, 1e-4)
+    assert decision.tolist() == pytest.approx(w, rel=5e-2)  # the grid is 2^-15, of a hundredth of the rows
+    nearest = NearestMean(3, 2)(mean_of(ClassSums(3, 2, "l2"), rows, len(rows)), NO_NOISE)
+    ones, zeros = ([row[:-1] for row in rows if row[-1] == kind] for kind in (1.0, 0.0))
+    expected = [a - b for a, b in zip(mean(ones), mean(zeros), strict=True)]
+    assert nearest.tolist() == pytest.approx(expected, rel=5e-2, abs=2e-3)
+
+
+@pytest.mark.parametrize("deviation", [1e-5, 1e-4, 1e-3, 1e-2])
+def test_a_class_of_noise_alone_has_no_long_mean(deviation: float) -> None:
+    """Its count counts as two deviations of its noise, so its mean is as long as half of one of its sums."""
+    released = np.array([0.5, 0.5, 0.5, 1 / 3, deviation, deviation, deviation, 0.0])
+    decision = NearestMean(3, 2)(released, np.array(deviation))
+    share = min(0.02, 2 * deviation * 3)
+    expected = deviation / share * (1 + share) - 0.5 * (1 + share)
+    assert decision.tolist() == pytest.approx([expected] * 3)
+
+
 @pytest.mark.parametrize("columns", [1, 200])
 def test_one_column_and_two_hundred(columns: int) -> None:
     rows = rows_of(6, 30, columns)

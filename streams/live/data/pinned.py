@@ -16,11 +16,9 @@ from typing import Any, Protocol, cast
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
 from aiokafka.errors import (  # type: ignore[import-untyped] # as above
-    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     OffsetOutOfRangeError,
-    TopicAuthorizationFailedError,
 )
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
@@ -32,6 +30,7 @@ from streams.bus.bus import UnknownTopic
 from streams.bus.connection import LOGGER, PATIENCE
 from streams.bus.preflight import no_partition
 from streams.live.data.broken import Broken, may_be_stored, read_around
+from streams.live.data.start import REFUSED
 
 _PARTING = 0.3
 """Seconds that a broker is given to close the connection in order."""
@@ -39,8 +38,6 @@ _AGAIN = 0.02
 """Seconds until a fetch that has failed is tried again."""
 _LATER = 0.5
 """Seconds until a broker that is away is asked again."""
-REFUSED = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
-"""A broker's refusals, which do not pass by themselves as other errors of a broker do."""
 _COUNTED = 1 << 16
 """The most records of one count, which are in memory meanwhile."""
 _ATTEMPTS = 20

@@ -14,7 +14,9 @@ from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError, OffsetOutOfRange
 from streams.bus.errors import denied
 from streams.live.data.collector import SlotCollector
-from streams.live.data.pinned import REFUSED
+
+REFUSED = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
+"""A broker's refusals, which do not pass by themselves as other errors of a broker do."""
 
 
 class Start:

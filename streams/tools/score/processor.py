@@ -386,17 +386,18 @@ class ScoreProcessor:
                 return
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None and self._refused is None:
+        if error is not None and self._refused is None and error.code() not in _PURGED:
             self._refused = (message.topic(), error)
 
     def _recover(self, error: KafkaError) -> None:
         """Undo a batch's writes. Raises BusError for an error that would be repeated."""
-        topic, cause = self._refused or (self._route.output, error)
         if self._route.transactions and (error.fatal() or not self._abort()):
             # the broker has aborted its transaction, and accepts no more of it
             self._producer.purge()
             self._producers[0] = _producer(self._route)
             self._retried(lambda: self._producer.init_transactions(PATIENCE))
+        # asked now: a refusal of the batch's first part may have come since, and failed the rest of it
+        topic, cause = self._refused or (self._route.output, error)
         if cause.code() in _REFUSED_AGAIN:
             raise self._failed(cause, topic)
         LOGGER.warning("scores are written again: %s", cause.str())
@@ -448,6 +449,8 @@ class ScoreProcessor:
                 return
 
 
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 # librdkafka's names
+"""What becomes of the rest of a batch when its transaction is aborted. It says nothing of the reason."""
 _REFUSED_AGAIN = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.INVALID_RECORD,  # a compacted topic takes no record without a key

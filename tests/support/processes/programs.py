@@ -24,8 +24,10 @@ PACKAGES = {
     "mktemp": "coreutils",
     "mmdebstrap": "mmdebstrap",
     "od": "coreutils",
+    "realpath": "coreutils",
     "rm": "coreutils",
     "sed": "sed",
+    "sha256sum": "coreutils",
 }
 """The Debian package that brings each."""
 _LEFT_OUT = "left out: "
