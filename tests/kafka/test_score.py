@@ -214,6 +214,11 @@ def suspended(folder, path, arguments, environment):
 class SuspendedScore(Forked):
     target = staticmethod(suspended)
 
+    @property
+    def is_suspended(self):
+        """Whether it stands still."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
 
 def held_up(folder, path, arguments, environment):
     """Score, and be held up in the middle of each batch, so that the broker answers of its first part."""
@@ -233,11 +238,6 @@ def held_up(folder, path, arguments, environment):
 
 class HeldUpScore(Forked):
     target = staticmethod(held_up)
-
-    @property
-    def is_suspended(self):
-        """Whether it stands still."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def test_one_that_is_suspended_with_a_batch_writes_nothing_of_it_when_it_goes_on(tmp_path, broker):
