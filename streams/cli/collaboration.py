@@ -12,7 +12,7 @@ from rich.console import Console
 from nodes.checks import rounded_up
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
-from streams.cli.command_line import EstimateOptions
+from streams.cli.command_line import EstimateOptions, WatchOptions
 from streams.cli.feed import feed_fully
 from streams.cli.model import check_output, show_model
 from streams.cli.up import run_here
@@ -246,26 +246,16 @@ LINES = 10.0
 """Seconds between two lines of `watch`."""
 
 
-def watch(
-    file: CollaborationFile,
-    console: Console,
-    stopped: Asked,
-    *,
-    once: bool,
-    plain: bool,
-    owner: bool,
-    number: int | None,
-) -> None:
+def watch(file: CollaborationFile, console: Console, stopped: Asked, options: WatchOptions) -> None:
     """Print a table once, or a line every ten seconds until asked to stop or the learner is done.
 
     Raises BusError, UsageError.
     """
-    del plain
-    if owner:
+    if options.owner:
         raise UsageError("--owner is for a mesh of nodes: an owner's set is read whole, or not at all")
-    if number is not None:
+    if options.round is not None:
         raise UsageError("--round is for a mesh of nodes: a collaboration has queries, and no rounds")
-    if once:
+    if options.once:
         reach(file.mesh_broker)
         parties = look(file)
         say(console, f"{file.mesh.name}, run {file.mesh.run}: {status_line(file.mesh, parties)}")

@@ -284,6 +284,15 @@ RoundsOption = Annotated[
 ]
 
 
+class WatchOptions(NamedTuple):
+    """What `watch` shows: a table once, lines alone, the owner's line, or the round of a number."""
+
+    once: bool = False
+    plain: bool = False
+    owner: bool = False
+    round: int | None = None
+
+
 class EstimateOptions(NamedTuple):
     """What is supposed of each node's records: how many there are, and the share of positive ones."""
 

@@ -17,7 +17,7 @@ from rich.live import Live
 
 from streams.bus.bus import BusError
 from streams.bus.logs import reach
-from streams.cli.command_line import MeshArgument, cautioned
+from streams.cli.command_line import MeshArgument, WatchOptions, cautioned
 from streams.live.data.letters import unread_records
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import serve
@@ -217,8 +217,7 @@ def watch(
     file, console = cautioned(load_any(mesh)), Console(highlight=False)
     with Stop() as stop:
         try:
-            options = {"once": once, "plain": plain, "owner": owner, "number": round_number}
-            serve("watch", file, console, stop.asked, **options)
+            serve("watch", file, console, stop.asked, WatchOptions(once, plain, owner, round_number))
         except BusError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
@@ -226,21 +225,12 @@ def watch(
         raise typer.Exit(stop.exit_code)
 
 
-def watch_nodes(
-    file: MeshFile,
-    console: Console,
-    stopped: Asked,
-    *,
-    once: bool,
-    plain: bool,
-    owner: bool,
-    number: int | None,
-) -> None:
-    """Show a mesh of nodes, or the round of that number. Raises BusError, UsageError."""
-    line = OwnerLine(file, stopped) if owner else None
-    if number is not None:
-        show_round(file, console, number)
-    elif once:
+def watch_nodes(file: MeshFile, console: Console, stopped: Asked, options: WatchOptions) -> None:
+    """Show a mesh of nodes, or one of its rounds. Raises BusError, UsageError."""
+    line = OwnerLine(file, stopped) if options.owner else None
+    if options.round is not None:
+        show_round(file, console, options.round)
+    elif options.once:
         show_once(file, console, line)
     else:
-        watch_mesh(file, console, stopped, line, plain=plain)
+        watch_mesh(file, console, stopped, line, plain=options.plain)

@@ -75,9 +75,9 @@ def _cut_weights(mesh: MeshSettings) -> Iterator[str]:
 def _never_reached(mesh: MeshSettings) -> Iterator[str]:
     """Yield a line if no record's gradient can be half as long as the clip, by which noise is measured."""
     features, privacy = mesh.features, mesh.privacy
-    if features is None or features.norm is None or mesh.loss.labels is None or privacy.mechanism == "none":
+    length = None if features is None else features.longest
+    if features is None or length is None or mesh.loss.labels is None or privacy.mechanism == "none":
         return
-    length = math.hypot(features.norm, features.height) if features.intercept == "outside" else features.norm
     entries = math.sqrt(features.width) if privacy.norm == "l1" else 1.0
     heaviest = 1.0 if mesh.weighs_within_clip else max(mesh.label_weights, default=1.0)
     longest = length * entries * heaviest * (math.sqrt(2) if mesh.loss.softmax else 1.0)

@@ -24,19 +24,17 @@ def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: De
 
 def counted_records(slot: ClosedSlot[bytes], decoder: Decoder) -> BoolArray | None:
     """Return which records of a slot count, by the bound on their units; None without units: all."""
-    bound = decoder.bound if isinstance(decoder, SchemaDecoder) else None
-    if bound is None or not isinstance(decoder, SchemaDecoder):
+    if not isinstance(decoder, SchemaDecoder) or decoder.bound is None:
         return None
     order = [(time, *place) for time, place in zip(slot.times, slot.places, strict=True)]
-    return counted(slot.round, bound.apart, decoder.units(slot.values), order)
+    return counted(slot.round, decoder.bound.apart, decoder.units(slot.values), order)
 
 
 def seated(slots: Callable[[], Slots[bytes]], decoder: Decoder) -> Callable[[], Slots[bytes]]:
     """Return the maker of slots; those by time keep the bound on the units of the decoder's records."""
-    bound = decoder.bound if isinstance(decoder, SchemaDecoder) else None
-    if bound is None or not isinstance(decoder, SchemaDecoder):
+    if not isinstance(decoder, SchemaDecoder) or decoder.bound is None:
         return slots
-    gap, unit_of = bound.apart, decoder.unit
+    gap, unit_of = decoder.bound.apart, decoder.unit
 
     def with_seats() -> Slots[bytes]:
         new_slots = slots()

@@ -121,7 +121,7 @@ def account(
         else ADJACENCY | {"epsilon": f"unit: all records of one {promised.unit.column}"},
         guarantee=Promise(node, promised, known).sentence,
         at_most=not charge_count.whole,
-        of="record" if promised.unit is None else promised.unit.column,
+        of=promised.protected,
     )
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from streams.bus.logs import reached
-from streams.bus.mesh_log import MeshLog, messages, valid
+from streams.bus.mesh_log import MeshLog, valid
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from topology.plans import Plan
@@ -98,42 +98,36 @@ def round_of(file: MeshFile, log: MeshLog, number: int) -> OneRound:
             key = name, target, release.round
             times[key] = min(at, times.get(key, at))
     # after the releases, as a plan is in its log before the releases of its round
-    records = valid(log.plans())
     planned = {
-        plan.round: entry.record.appended
-        for entry in records
-        for plan in (() if entry.message is None else entry.message.plans)
+        plan.round: (plan, entry.record.appended)
+        for entry in valid(log.plans())
+        if entry.message is not None
+        for plan in entry.message.plans
     }
-    plans = {plan.round: plan for record in messages(records) for plan in record.plans}
-    if number not in plans:
-        content = f"has the plans of rounds {min(plans)} to {max(plans)}" if plans else "has no plan"
+    if number not in planned:
+        content = f"has the plans of rounds {min(planned)} to {max(planned)}" if planned else "has no plan"
         raise UsageError(f"--round {number}: must be a round of a plan; the log {content}")
-    following = next((plan for plan in plans.values() if plan.follows == number), None)
-    return OneRound(plans[number], planned[number], tuple(members(plans[number], following, times)))
+    plan, appended = planned[number]
+    following = next((later for later, _ in planned.values() if later.follows == number), None)
+    return OneRound(plan, appended, tuple(members(plan, following, times)))
 
 
 def members(plan: Plan, following: Plan | None, sent: Sent) -> Iterable[NodeRound]:
     """Yield each member of a plan. `following`: the next plan, if there is one."""
     names = [member.name for member in plan.members]
-    edges = list(zip(plan.sources.tolist(), plan.targets.tolist(), strict=True))
-    for place, member in enumerate(plan.members):
-        neighbours = tuple(
-            Neighbour(names[source], sent.get((names[source], member.name, plan.round)))
-            for source, target in edges
-            if target == place
-        )
-        ended = following is None or following.member(member.name) is None
+    into: dict[str, list[str]] = {name: [] for name in names}
+    for source, target in zip(plan.sources.tolist(), plan.targets.tolist(), strict=True):
+        into[names[target]].append(names[source])
+    first: dict[tuple[str, int], float] = {}
+    for (source, _, number), at in sent.items():
+        first[source, number] = min(at, first.get((source, number), at))
+    for member in plan.members:
+        name = member.name
         yield NodeRound(
-            member.name,
+            name,
             member.full,
-            neighbours,
-            _first_sent(sent, member.name, plan.round),
-            None if following is None else _first_sent(sent, member.name, following.round),
-            ended,
+            tuple(Neighbour(source, sent.get((source, name, plan.round))) for source in into[name]),
+            first.get((name, plan.round)),
+            None if following is None else first.get((name, following.round)),
+            following is None or following.member(name) is None,
         )
-
-
-def _first_sent(sent: Sent, name: str, number: int) -> float | None:
-    return min(
-        (at for (source, _, round), at in sent.items() if (source, round) == (name, number)), default=None
-    )

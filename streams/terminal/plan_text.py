@@ -391,8 +391,8 @@ def _of_source(source: Settings | None) -> float | None:
     if not isinstance(source, FileSettings):
         return None
     schema = source.record
-    if schema.norm is not None:
-        return math.hypot(schema.norm, schema.height) if schema.intercept == "outside" else schema.norm
+    if schema.longest is not None:
+        return schema.longest
     if any(column.number for column in schema.features.values()):
         return None
     # a column's feature is in [0, 1], or one of its features is 1

@@ -555,6 +555,13 @@ class SchemaSettings(Settings):
         return HEIGHT if self.intercept == "outside" else float(self.intercept)
 
     @property
+    def longest(self) -> float | None:
+        """The largest L2 norm of a record's features, the intercept included; None without `norm`."""
+        if self.norm is None or self.intercept != "outside":
+            return self.norm
+        return math.hypot(self.norm, self.height)
+
+    @property
     def width(self) -> int:
         """The dimension of the features, the intercept included."""
         return sum(column.width for column in self.features.values()) + bool(self.intercept)
