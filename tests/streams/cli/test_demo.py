@@ -9,7 +9,18 @@ from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.mesh.file import load
 from streams.mesh.shipped import example_mesh
 from streams.records.localisation import sensor, target_path
-from streams.terminal.demo import EXAMPLE, HEIGHT, WIDTH, DemoPicture, DemoProgress, Map, distances, shown
+from streams.terminal.demo import (
+    EXAMPLE,
+    HEIGHT,
+    WIDTH,
+    DemoPicture,
+    DemoProgress,
+    Map,
+    Tracked,
+    distances,
+    shown,
+    verdict,
+)
 from streams.terminal.plots import MISSING
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -25,10 +36,37 @@ def test_a_demo_compares_three_runs(call, tmp_path):
     for name in ("private, with neighbours", "without privacy", "without neighbours"):
         assert sum(name in line and line.startswith("│") for line in lines) == 1
     assert any(line.startswith("Privacy costs") for line in lines)
-    assert any("the same private sensors are " in line and "times as far off" in line for line in lines)
+    assert any(line == "Neighbours bring nothing here." or " times as far off." in line for line in lines)
     assert any(line.startswith("Each record of node east's stream is protected") for line in lines)
     assert "\x1b" not in outcome.out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "lines"),
+    [
+        (
+            (0.2, 0.1, 0.7),
+            (
+                "Privacy costs accuracy: an error of 0.200, not 0.100.",
+                "Without neighbours nobody finds it: the same private sensors are 3.5 times as far off.",
+            ),
+        ),
+        (
+            (0.2, 0.3, 0.1),
+            (
+                "Privacy costs no accuracy here: an error of 0.200, not 0.300.",
+                "Neighbours bring nothing here.",
+            ),
+        ),
+    ],
+)
+def test_a_verdict_follows_the_errors_of_the_second_half(errors, lines):
+    runs = [
+        Tracked("a run", np.zeros((4, 1, 2)), np.array([[9.0], [9.0], [error], [error]]), np.zeros(4))
+        for error in errors
+    ]
+    assert verdict(*runs) == lines
 
 
 def test_output_has_plots_and_series(call, tmp_path):
