@@ -15,8 +15,15 @@ import numpy as np
 
 from topology.graph import Graph, strongly_connected, union
 from topology.keyed import generator
-from topology.plans import MOST_CLOSING, TOLERANCE, IntArray
-from topology.weights import Weights, metropolis, metropolis_on, permutations
+from topology.plans import MOST_CLOSING, TOLERANCE, FloatArray, IntArray
+from topology.weights import (
+    Weights,
+    cycle_weights,
+    directed_cycles,
+    metropolis,
+    metropolis_on,
+    permutations,
+)
 
 CACHED = 16
 """The number of member sets whose round-independent results are cached."""
@@ -103,28 +110,46 @@ class CycleSchedule:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingSchedule:
-    """Switches each pair of an undirected graph on with `probability`, independently in each round.
+    """Switches each pair of a graph on with `probability`, independently in each round.
 
-    The pairs that are on depend on (seed, round) alone, not on the members. These pairs get Metropolis
-    weights. Raises ValueError for a directed graph or a probability outside (0, 1].
+    What is on depends on (seed, round) alone, not on the members. The pairs of an undirected graph that are
+    on get Metropolis weights. Of a directed graph whole cycles are switched (`directed_cycles`), as single
+    directed edges leave no doubly stochastic weights but those on the cycles among them: each cycle that is
+    on has equal weights along its edges (`cycle_weights`). While a node is missing, a directed graph gives
+    way to its pairs, both ways, each on with the same probability. Raises ValueError for a probability
+    outside (0, 1], and for a directed graph with an edge on no directed cycle.
     """
 
-    graph: Graph
+    content: Graph
     probability: float
     seed: int
 
     def __post_init__(self) -> None:
-        if self.graph.directed:
-            raise ValueError("switching: the graph must be undirected")
         if not 0 < self.probability <= 1:
             raise ValueError(f"switching: probability {self.probability}: must be above 0, at most 1")
+        self.cycles  # noqa: B018 # computed now, so that loading refuses bad graphs
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The provisioned edges, both ways."""
+        return self.content.both_ways()
+
+    @cached_property
+    def cycles(self) -> tuple[IntArray, ...]:
+        """The cycles that are switched, each as its nodes in turn; none of an undirected graph."""
+        return directed_cycles(self.content) if self.content.directed else ()
 
     def weights(self, round: int, members: tuple[str, ...]) -> Weights:
         """Return the weights among `members` in `round`."""
+        if self.cycles and members == self.graph.nodes:
+            on = self._draws(round, len(self.cycles)) < self.probability
+            return cycle_weights(members, [self.cycles[place] for place in on.nonzero()[0]])
         pairs, present, count = _pairs_among(self.graph, members)
-        draws = generator("switching", self.seed, round).random(count)
-        on = draws[pairs] < self.probability
+        on = self._draws(round, count)[pairs] < self.probability
         return metropolis_on(members, present.sources[on], present.targets[on])
+
+    def _draws(self, round: int, count: int) -> FloatArray:
+        return generator("switching", self.seed, round).random(count)
 
 
 @lru_cache(CACHED)

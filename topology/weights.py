@@ -78,17 +78,52 @@ def metropolis_on(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) 
 
 
 def permutations(graph: Graph) -> Weights:
-    """Return weights for a directed graph: a convex combination of permutations along its cycles.
+    """Return weights for a directed graph: those of `directed_cycles`, which cover every edge.
 
-    Cycles cover every edge at least once (`circulation`); each cycle is a permutation P_c that leaves the
-    other nodes in place. With k the largest number of cycles through one node, A = I + sum_c (P_c - I) / (k +
-    1): positive on every edge and on the diagonal, rows and columns sum to 1, so a convex combination of
-    permutations (Birkhoff, 1946). On a directed ring: (I + P) / 2. Raises ValueError, naming the edge, for an
-    edge on no directed cycle: its weight would have to be 0.
+    Raises ValueError, naming the edge, for an edge on no directed cycle: its weight would have to be 0.
     """
-    passes = circulation(graph)
-    through = np.bincount(graph.targets, passes, len(graph.nodes)).max(initial=0.0)
-    return Weights(graph.nodes, graph.sources, graph.targets, passes / (1.0 + through))
+    return cycle_weights(graph.nodes, directed_cycles(graph))
+
+
+def directed_cycles(graph: Graph) -> tuple[IntArray, ...]:
+    """Return simple directed cycles that together pass each edge of a directed graph as `circulation` does.
+
+    Each is the array of its nodes, from the first that the walk came back to. The rule is fixed: a walk from
+    the first node with an edge left takes the first such edge at each node; where it meets itself, a cycle
+    is closed and taken away (Veblen, 1912: a balanced graph is a sum of cycles). A balanced graph gives each
+    edge to exactly one cycle. Raises ValueError, naming the edge, for an edge on no directed cycle.
+    """
+    remaining: list[list[int]] = [[] for _ in graph.nodes]
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), circulation(graph), strict=True)
+    for source, target, passes in ends:
+        remaining[source] += [target] * int(passes)
+    cycles: list[IntArray] = []
+    for first in range(len(remaining)):
+        walk = [first]
+        while remaining[walk[-1]]:
+            following = remaining[walk[-1]].pop(0)
+            if following in walk:
+                start = walk.index(following)
+                cycles.append(np.array(walk[start:]))
+                del walk[start + 1 :]
+            else:
+                walk.append(following)
+    return tuple(cycles)
+
+
+def cycle_weights(nodes: tuple[str, ...], cycles: Sequence[IntArray]) -> Weights:
+    """Return A = I + sum_c (P_c - I) / (k + 1), with P_c the permutation of `nodes` along the cycle c.
+
+    P_c leaves the other nodes in place; k is the largest number of cycles through one node. Positive on every
+    edge of a cycle and on the diagonal, rows and columns sum to 1, so a convex combination of permutations
+    (Birkhoff, 1946). On a directed ring: (I + P) / 2.
+    """
+    size = len(nodes)
+    sources = np.concatenate([*cycles, np.empty(0, np.intp)])
+    targets = np.concatenate([*(np.roll(cycle, -1) for cycle in cycles), np.empty(0, np.intp)])
+    through = np.bincount(targets, minlength=size).max(initial=0)
+    edges, passes = np.unique(targets * size + sources, return_counts=True)
+    return Weights(nodes, edges % size, edges // size, passes / (1.0 + through))
 
 
 def fixed(nodes: Sequence[str], matrix: ArrayLike) -> Weights:

@@ -241,7 +241,8 @@ def _shape(topology: TopologySettings) -> str:
         return f"{len(topology.cycle)} graphs in turn ({', '.join(graph.name for graph in topology.cycle)})"
     name = "" if topology.graph is None else topology.graph.name
     if topology.switching is not None:
-        return f"{name}, each pair on with probability {topology.switching:g}, round by round"
+        part = "directed cycle" if name == "directed-edges" else "pair"
+        return f"{name}, each {part} on with probability {topology.switching:g}, round by round"
     return f"{name}, the same every round"
 
 

@@ -14,6 +14,12 @@ EDGES = [f"tracking.run-1.edge.{source}.{target}" for source, target in ("ab", "
 MESHES = {
     "ring": changed(),
     "switching": changed(topology={"graph": "complete", "switching": 0.5}),
+    "switching cycles": changed(
+        topology={
+            "graph": {"directed-edges": [*zip("abcd", "bcda", strict=True), *zip("abc", "bca", strict=True)]},
+            "switching": 0.5,
+        }
+    ),
     "zero-diagonal": changed(
         topology={
             "cycle": [{"matrix": [[1 / 3 * (i != j) for j in range(4)] for i in range(4)]}, "ring"],

@@ -11,12 +11,15 @@ from topology.weights import fixed, metropolis
 
 NODES = tuple("abcdef")
 SWAP = fixed("abcd", np.eye(4)[[1, 0, 3, 2]])
+TWO_CYCLES = [*zip("abc", "bca", strict=True), *zip("cdef", "defc", strict=True)]
+"""Two directed cycles that meet in c."""
 KINDS: dict[str, Schedule] = {
     "undirected": FixedSchedule(ring(NODES)),
     "directed": FixedSchedule(ring(NODES, directed=True)),
     "matrix": FixedSchedule(fixed(NODES, (np.ones((6, 6)) - np.eye(6)) / 5)),
     "cycle": CycleSchedule([ring(NODES), ring(NODES[::2] + NODES[1::2], directed=True), star(NODES)]),
     "switching": SwitchingSchedule(complete(NODES), 0.5, seed=7),
+    "switching cycles": SwitchingSchedule(from_edges(NODES, TWO_CYCLES, directed=True), 0.5, seed=7),
 }
 
 
@@ -107,6 +110,33 @@ def test_switching_with_probability_one_is_the_graph():
     assert (schedule.weights(3, NODES).dense() == metropolis(ring(NODES)).dense()).all()
 
 
+def test_whole_cycles_of_a_directed_graph_are_switched_independently():
+    schedule = KINDS["switching cycles"]
+    on = np.zeros((2000, 2))
+    for round in range(1, 2001):
+        edges = keys(schedule.weights(round, NODES), NODES)
+        on[round - 1] = [edges >= set(cycle) for cycle in (TWO_CYCLES[:3], TWO_CYCLES[3:])]
+        assert edges == {edge for k, edge in enumerate(TWO_CYCLES) if on[round - 1, min(k // 3, 1)]}
+    # Standard deviations: 0.011 of a frequency, 0.0056 of a covariance.
+    assert (np.abs(on.mean(0) - 0.5) < 0.05).all()
+    assert (np.abs(np.cov(on.T) - np.diag([0.25] * 2)) < 0.03).all()
+
+
+def test_a_cycle_that_is_on_alone_has_equal_weights():
+    schedule = SwitchingSchedule(from_edges(NODES, TWO_CYCLES, directed=True), 1.0, seed=0)
+    assert set(schedule.weights(1, NODES).values) == {1 / 3}  # both cycles pass c
+    for round in range(1, 30):
+        values = KINDS["switching cycles"].weights(round, NODES).values
+        assert set(values) <= ({1 / 2} if values.size < 7 else {1 / 3})
+
+
+def test_switching_cycles_without_a_node_switch_the_pairs_of_the_others():
+    schedule, some = KINDS["switching cycles"], tuple("abdef")
+    seen = [keys(schedule.weights(round, some), some) for round in range(1, 30)]
+    assert set().union(*seen) == {*zip("abdeef", "baedfe", strict=True)}
+    assert all(edges == {(b, a) for a, b in edges} for edges in seen)
+
+
 def test_switching_differs_by_seed():
     other = SwitchingSchedule(complete(NODES), 0.5, seed=8)
     assert any(
@@ -122,7 +152,10 @@ def test_switching_differs_by_seed():
         (lambda: CycleSchedule([ring("abc"), ring("abcd")]), "as in the first graph"),
         (lambda: FixedSchedule(from_edges("ab", [("a", "b")], directed=True)), "edge a -> b is on no"),
         (lambda: CycleSchedule([from_edges("ab", [("a", "b")], directed=True)]), "edge a -> b is on no"),
-        (lambda: SwitchingSchedule(ring("abc", directed=True), 0.5, 0), "undirected"),
+        (
+            lambda: SwitchingSchedule(from_edges("ab", [("a", "b")], directed=True), 0.5, 0),
+            "edge a -> b is on",
+        ),
         (lambda: SwitchingSchedule(ring("abc"), 0.0, 0), "probability 0.0"),
         (lambda: SwitchingSchedule(ring("abc"), 1.5, 0), "probability 1.5"),
         (lambda: SwitchingSchedule(ring("abc"), float("nan"), 0), "probability nan"),

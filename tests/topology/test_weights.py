@@ -4,7 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.graph import adjacency, complete, from_edges, grid, reach, ring, star
-from topology.weights import Weights, circulation, fixed, metropolis, permutations
+from topology.weights import (
+    Weights,
+    circulation,
+    cycle_weights,
+    directed_cycles,
+    fixed,
+    metropolis,
+    permutations,
+)
 
 ABC = ("a", "b", "c")
 
@@ -76,6 +84,24 @@ def test_permutations_or_the_edge_that_is_on_no_cycle(graph):
     assert_doubly_stochastic(weights)
     assert (weights.dense().diagonal() > 0).all()
     assert np.array_equal(weights.sources, graph.sources)
+
+
+@settings(max_examples=200)
+@given(graphs(directed=True), st.data())
+def test_any_of_the_directed_cycles_give_doubly_stochastic_weights(graph, data):
+    try:
+        whole = permutations(graph)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)):
+            directed_cycles(graph)
+        return
+    cycles = directed_cycles(graph)
+    assert all(len(set(cycle.tolist())) == len(cycle) > 1 for cycle in cycles)
+    assert np.allclose(cycle_weights(graph.nodes, cycles).dense(), whole.dense(), atol=1e-12)
+    on = data.draw(st.lists(st.sampled_from(cycles), unique_by=id) if cycles else st.just([]))
+    weights = cycle_weights(graph.nodes, on)
+    assert_doubly_stochastic(weights)
+    assert (weights.dense().diagonal() > 0).all()
 
 
 def test_a_balanced_graph_passes_each_edge_once():

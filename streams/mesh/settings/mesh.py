@@ -147,8 +147,8 @@ class TopologySettings(Settings):
     cycle: Annotated[tuple[GraphSettings, ...], Field(strict=False, min_length=1)] | None = None
     """Graphs in turn, one a round. Not given beside `graph`."""
     switching: float | None = Field(None, gt=0, le=1)
-    """The probability that a pair of the graph is on, drawn anew in each round. Not given: all are always
-    on."""
+    """The probability that a pair of the graph is on, drawn anew in each round. Of `directed-edges` whole
+    directed cycles are on or off, so that weights stay doubly stochastic. Not given: all are always on."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -156,9 +156,8 @@ class TopologySettings(Settings):
             raise refusal("must have either graph or cycle")
         if self.switching is not None and self.graph is None:
             raise refusal("goes with graph, not with cycle", "switching")
-        directed = self.graph is not None and self.graph.name in {"directed-edges", "matrix"}
-        if self.switching is not None and directed:
-            raise refusal("needs an undirected graph, not directed-edges or a matrix", "switching")
+        if self.switching is not None and self.graph is not None and self.graph.name == "matrix":
+            raise refusal("needs a graph of edges, not a matrix", "switching")
         return self
 
 

@@ -266,3 +266,7 @@ def test_schedules():
     switching = Mesh(mesh(topology={"graph": "ring", "switching": 0.5}, seed=7)).schedule
     assert isinstance(switching, SwitchingSchedule)
     assert (switching.probability, switching.seed) == (0.5, 7)
+    ring_edges = [["a", "b"], ["b", "c"], ["c", "a"]]
+    directed = Mesh(mesh(topology={"graph": {"directed-edges": ring_edges}, "switching": 0.5})).schedule
+    assert isinstance(directed, SwitchingSchedule)
+    assert [cycle.tolist() for cycle in directed.cycles] == [[0, 1, 2]]

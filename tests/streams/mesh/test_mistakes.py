@@ -153,7 +153,7 @@ MISTAKES = [
     ("mesh.topology.graph", {"erdos-renyi": {"mean_degree": 9}}, "the probability of an edge is 4.5"),
     ("mesh.topology.switching", 1.5, "mesh.topology.switching: 1.5: must be at most 1"),
     ("mesh.topology", {"cycle": ["ring"], "switching": 0.5}, "mesh.topology.switching: 0.5: goes with graph"),
-    ("mesh.topology", {"graph": {"matrix": EYE}, "switching": 0.5}, "switching: 0.5: needs an undirected gr"),
+    ("mesh.topology", {"graph": {"matrix": EYE}, "switching": 0.5}, "switching: 0.5: needs a graph of edges"),
     # own parts
     ("nodes", ["a"], 'nodes: ["a"]: must be a mapping from names to own parts'),
     ("nodes.z", {}, "nodes.z: not a node of the mesh: must be one of a, b, c"),
