@@ -91,16 +91,21 @@ def _numbers_left_out(rows: FloatArray, labels: FloatArray, folds: IntArray) -> 
     return predictions
 
 
-def logistic(rows: FloatArray, signs: FloatArray, ridge: float = 1.0) -> FloatArray:
-    """Return the weights (d,) at which the sum of logistic losses, plus ridge/2 ||w||^2, is least."""
+def logistic(
+    rows: FloatArray, signs: FloatArray, ridge: float = 1.0, offsets: FloatArray | float = 0.0
+) -> FloatArray:
+    """Return the weights (d,) at which the sum of logistic losses, plus ridge/2 ||w||^2, is least.
+
+    A record's score is rows w + offsets.
+    """
     weights = np.zeros(rows.shape[1])
-    best = _objective(rows, signs, weights, ridge)
+    best = _objective(rows, signs, weights, ridge, offsets)
     for _ in range(_STEPS):
-        slopes, curvature = _derivatives(rows, signs, weights)
+        slopes, curvature = _derivatives(rows, signs, weights, offsets)
         step = _solved((rows * curvature[:, None]).T @ rows, rows.T @ slopes + ridge * weights, ridge)
         size = 1.0
         for _ in range(_HALVINGS):
-            value = _objective(rows, signs, weights - size * step, ridge)
+            value = _objective(rows, signs, weights - size * step, ridge, offsets)
             if value <= best:
                 break
             size /= 2
@@ -116,7 +121,7 @@ def logistic(rows: FloatArray, signs: FloatArray, ridge: float = 1.0) -> FloatAr
 def _left_out(rows: FloatArray, signs: FloatArray, folds: IntArray, centre: FloatArray) -> FloatArray:
     """Return each record's score minus that of `centre`, both by a model that has not seen the record."""
     weights = logistic(rows, signs)
-    slopes, curvature = _derivatives(rows, signs, weights)
+    slopes, curvature = _derivatives(rows, signs, weights, 0.0)
     curved = rows * curvature[:, None]
     second, first = curved.T @ rows, rows.T @ slopes + weights
     scores = np.empty(signs.size)
@@ -129,13 +134,18 @@ def _left_out(rows: FloatArray, signs: FloatArray, folds: IntArray, centre: Floa
     return scores
 
 
-def _objective(rows: FloatArray, signs: FloatArray, weights: FloatArray, ridge: float) -> float:
-    return float(np.logaddexp(0.0, -signs * (rows @ weights)).sum() + ridge * (weights @ weights) / 2)
+def _objective(
+    rows: FloatArray, signs: FloatArray, weights: FloatArray, ridge: float, offsets: FloatArray | float
+) -> float:
+    scores = rows @ weights + offsets
+    return float(np.logaddexp(0.0, -signs * scores).sum() + ridge * (weights @ weights) / 2)
 
 
-def _derivatives(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _derivatives(
+    rows: FloatArray, signs: FloatArray, weights: FloatArray, offsets: FloatArray | float
+) -> tuple[FloatArray, FloatArray]:
     """Return the first and second derivatives of each record's loss by its score, both (n,)."""
-    odds: FloatArray = np.exp(-np.logaddexp(0.0, signs * (rows @ weights)))
+    odds: FloatArray = np.exp(-np.logaddexp(0.0, signs * (rows @ weights + offsets)))
     return -signs * odds, odds * (1.0 - odds)
 
 

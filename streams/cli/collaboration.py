@@ -6,24 +6,28 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import typer
 from rich.console import Console
 
+from nodes.alone import MOST_COLUMNS
 from nodes.checks import rounded_up
+from nodes.collaboration.own_model import own_model, serves
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.cli.command_line import EstimateOptions, WatchOptions
 from streams.cli.feed import feed_fully
-from streams.cli.model import check_output, show_model
+from streams.cli.model import ModelOptions, check_output, show_model
 from streams.cli.up import run_here
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.collaboration.outcome import CollaborationOutcome, OwnerOutcome, outcome_so_far, seeded
-from streams.collaboration.passes import fixed_sets
+from streams.collaboration.passes import fixed_sets, passes
 from streams.ledger import known_spends
 from streams.local.results import MODEL, SUMMARY, write_whole
-from streams.local.scoring import Score
+from streams.local.scoring import Score, score
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
+from streams.mesh.model_file import read_model
 from streams.mesh.user_code import OrderlyEnd
 from streams.records.detection import proposals
 from streams.records.sources import records_to_score
@@ -33,10 +37,10 @@ from streams.status.status_poller import look
 from streams.terminal.collaboration import facts, headline, of_own, parties_table, result, spending
 from streams.terminal.collaboration import line as status_line
 from streams.terminal.report import SHORT, progress_bar, say, say_facts, say_promises
-from streams.terminal.text import listed, shared
+from streams.terminal.text import counted, listed, shared
 from streams.tools.feed.feed import feed_set
 from streams.tools.feed.lines import FeedOptions
-from streams.tools.model.writing import learner_model, model_paths, outcome_model, write_model
+from streams.tools.model.writing import learner_model, model_paths, outcome_model, own_model_of, write_model
 from streams.tools.up.collaboration import up_collaboration
 from streams.tools.up.programs import Options
 from streams.tools.up.up import UpEnd
@@ -196,17 +200,58 @@ def plan(file: CollaborationFile, rounds: int | None, estimated: EstimateOptions
     say_facts(Console(highlight=False), facts(file))
 
 
-def model(file: CollaborationFile, output: Path, state: Path | None, node: str | None) -> None:
-    """Write the learner's model, read from its journal."""
-    if state is None or node is not None:
+def model(file: CollaborationFile, output: Path, options: ModelOptions) -> None:
+    """Write the learner's model, read from its journal, or an owner's own one."""
+    if options.own is not None or options.star is not None:
+        _own(file, output, options)
+        return
+    if options.state is None or options.node is not None:
         raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
     check_output(output)
     try:
-        model_of_run = learner_model(file, state)
+        model_of_run = learner_model(file, options.state)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     show_model(output, model_of_run)
+
+
+def _own(file: CollaborationFile, output: Path, options: ModelOptions) -> None:
+    """Fit an owner's own model to its own records, near the collaboration's."""
+    if options.own is None or options.star is None or (options.state or options.node) is not None:
+        raise UsageError("--own and --star: must be given both, without --state and --node")
+    owner, loss = (
+        chosen(file.mesh.owners, options.own, "an owner of the collaboration")[0],
+        file.resolved.loss,
+    )
+    if not serves(loss, file.dimension):
+        raise UsageError(f"--own: serves squared and logistic losses of at most {MOST_COLUMNS} columns")
+    star = read_model(options.star)
+    if (star.mesh, star.run, star.dimension, star.own) != (
+        file.mesh.name,
+        file.mesh.run,
+        file.dimension,
+        None,
+    ):
+        raise UsageError(f"--star {options.star}: is not the model of {file.mesh.name}, run {file.mesh.run}")
+    check_output(output)
+    records = passes(file, owner).whole()
+    fitted = own_model(loss, records.features, records.labels, np.array(star.average))
+    show_model(output, own_model_of(file, owner, star, fitted))
+    console = Console(highlight=False)
+    say(
+        console,
+        f"On {owner}'s own {counted(len(records.labels), 'record')}, out of fold, the mean loss is "
+        f"{fitted.near:.5g}, of the collaboration's model {fitted.star:.5g}, "
+        f"of {owner} alone {fitted.alone:.5g}.",
+    )
+    test_records = records_to_score(file)
+    if test_records is not None:
+        vectors = {"the collaboration's": np.array(star.average), f"{owner}'s own": fitted.parameters}
+        for sentence in result(
+            {name: score(loss, vector, *test_records) for name, vector in vectors.items()}
+        ):
+            say(console, sentence)
 
 
 def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None) -> None:

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,6 +56,14 @@ def model(
     node: Annotated[
         str | None, typer.Option("--node", metavar="NAME", help="The node, with --state.")
     ] = None,
+    own: Annotated[
+        str | None,
+        typer.Option("--own", metavar="OWNER", help="Fit this owner's own model, which stays with it."),
+    ] = None,
+    star: Annotated[
+        Path | None,
+        typer.Option("--star", metavar="MODEL", help="The collaboration's model, with --own."),
+    ] = None,
 ) -> None:
     """Write what a mesh has learnt, as npz and JSON.
 
@@ -63,16 +72,33 @@ def model(
     and the average of that mean over the rounds that the topics still hold. With --state and --node the model
     is one node's running average over its whole run, read from its journal; the node may be running.
 
+    In a collaboration --own fits an owner's own model to its own records without noise, near the
+    collaboration's model, which --star names. It is not private: it stays where the records are.
+
     \b
     Examples:
       mirrormesh model mesh.yaml --output fraud
       mirrormesh model mesh.yaml --output fraud --state /var/lib/mirrormesh --node east
+      mirrormesh model lending.yaml --own bank-c --star rates.json --output bank-c
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("model", cautioned(load_any(mesh)), output, state, node)
+    serve("model", cautioned(load_any(mesh)), output, ModelOptions(state, node, own, star))
 
 
-def model_of_nodes(file: MeshFile, output: Path, state: Path | None, node: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """The options that say which model of a file is meant."""
+
+    state: Path | None
+    node: str | None
+    own: str | None
+    star: Path | None
+
+
+def model_of_nodes(file: MeshFile, output: Path, options: ModelOptions) -> None:
     """Write the model of a mesh, or of one of its nodes."""
+    state, node = options.state, options.node
+    if options.own is not None or options.star is not None:
+        raise UsageError("--own, --star: are for a collaboration: a node's own model is its decision")
     if (state is None) != (node is None):
         raise UsageError("--state and --node: must be given both, or neither")
     check_output(output)
@@ -106,6 +132,12 @@ def show_model(output: Path, model_of_run: Model) -> None:
 def _facts(model: Model) -> list[tuple[str, str]]:
     weakest = model.guarantee.epsilon
     protected = "NOTHING IS PROTECTED in some node's stream" if weakest is None else f"epsilon {weakest:g}"
+    if model.own is not None:
+        return [
+            ("model", f"of {model.own} alone, loss {model.loss}, dimension {model.dimension}"),
+            ("made as", model.averaged),
+            ("a record", model.guarantee.nodes[model.own]),
+        ]
     delta = f", delta {model.guarantee.delta!r}" if weakest is not None and model.guarantee.delta else ""
     return [
         ("model", f"{model.mesh}, run {model.run}, loss {model.loss}, dimension {model.dimension}"),

@@ -16,6 +16,7 @@ from nodes.losses.evaluation import slot_gradients
 from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum, QueryMechanism
+from nodes.sparse import dense
 from nodes.values import BoolArray, FloatArray, Observations
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import MeshFileError, told_once
@@ -111,6 +112,17 @@ class Passes:
                 return None
             gradient_pass.add(chunk)
         return SetRead(asked.query, self._set(gradient_pass.records), gradient_pass.total)
+
+    def whole(self) -> Observations:
+        """Return all records of the set at once, for what stays with its owner.
+
+        Raises MeshFileError, as `fixed` does.
+        """
+        self.fixed()
+        chunks_read = list(self._chunks())
+        features = np.concatenate([dense(chunk.features) for chunk in chunks_read])
+        labels = np.concatenate([chunk.labels for chunk in chunks_read])
+        return Observations(features, labels, np.concatenate([chunk.present for chunk in chunks_read]))
 
     def _chunks(self) -> Iterator[Observations]:
         """Return the set in chunks; from memory, if the set is small and its end has not changed."""

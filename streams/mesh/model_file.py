@@ -59,6 +59,8 @@ class Model(Settings):
     observes: Observed | None = Field(default=None, exclude_if=absent)
     source: dict[str, Any] | None
     guarantee: ModelGuarantee
+    own: Name | None = Field(default=None, exclude_if=absent)
+    """The owner whose own model this is, fitted to its records without noise: it is not private."""
     newest: Vector
     average: Vector
 

@@ -15,6 +15,7 @@ import numpy as np
 from nodes.algorithms import Algorithm
 from nodes.checks import rounded_up
 from nodes.collaboration.messages import QueryRecord
+from nodes.collaboration.own_model import OwnModel
 from nodes.machine.journal import JournalRecord
 from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
@@ -103,7 +104,7 @@ def model_paths(prefix: Path) -> tuple[Path, Path]:
 def write_model(prefix: str | Path, model: Model) -> tuple[Path, Path]:
     """Write PREFIX.npz and PREFIX.json, each with the whole model; return their paths.
 
-    Raises OSError, and UsageError for a wrong argument.
+    An owner's own model gets the mode 0600. Raises OSError, and UsageError for a wrong argument.
     """
     prefix = as_path("prefix", prefix)
     check_type("model", model, Model, "must be what run_model or read_model returns")
@@ -115,8 +116,9 @@ def write_model(prefix: str | Path, model: Model) -> tuple[Path, Path]:
     def save(unfinished: Path) -> None:
         np.savez(unfinished, allow_pickle=False, about=about, **vectors)
 
-    save_whole(arrays, save)
-    write_whole(text, f"{json.dumps(model.model_dump(mode='json'), indent=1, allow_nan=False)}\n".encode())
+    content = f"{json.dumps(model.model_dump(mode='json'), indent=1, allow_nan=False)}\n".encode()
+    save_whole(arrays, save, private=model.own is not None)
+    write_whole(text, content, private=model.own is not None)
     return arrays, text
 
 
@@ -288,6 +290,26 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
         raise JournalError(f"{path}: no query is over yet, so there is no model")
     reuses = known_spends(file, file.mesh.owners, state, written(file, file.owners))
     return _model(file, records[-1], promises_of(file, reuses))
+
+
+def own_model_of(file: CollaborationFile, owner: str, star: Model, fitted: OwnModel) -> Model:
+    """Return an owner's own model as a model file's content. It states that nothing protects the records."""
+    theta = tuple(fitted.parameters.tolist())
+    sentence = (
+        f"Not private: fitted to {owner}'s own records without noise. Whoever has this model may learn what "
+        "a record says. Keep it where the records are."
+    )
+    return star.model_copy(
+        update={
+            "averaged": f"{owner}'s own, drawn to {star.mesh}, run {star.run}, by m = {fitted.pull:g}",
+            "nodes": 1,
+            "source": source_of([file.own(owner).source]),
+            "guarantee": ModelGuarantee(adjacency="event", epsilon=None, delta=0.0, nodes={owner: sentence}),
+            "own": owner,
+            "newest": theta,
+            "average": theta,
+        }
+    )
 
 
 # Runs a mesh file of any kind in this process, and makes the model of its run.

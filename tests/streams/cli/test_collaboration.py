@@ -144,12 +144,48 @@ def test_check_looks_at_every_set_whole(call, small, tmp_path):
     ]
 
 
+def test_an_owners_own_model_is_its_alone_and_says_that_nothing_protects_it(call, small, tmp_path):
+    state, output = tmp_path / "state", tmp_path / "out"
+    call("run", small, "--state", state, "--output", output)
+    before = {path: path.read_bytes() for path in state.iterdir()}
+    fitted = call("model", small, "--own", "b", "--star", output / "model.json", "--output", tmp_path / "own")
+    assert (fitted.code, fitted.err) == (0, "")
+    assert "Not private: fitted to b's own records without noise." in fitted.out
+    assert re.search(r"On b's own 4 records, out of fold, the mean loss is \S+, of the coll", fitted.out)
+    assert "Held-out, 6 records, b's own (the model): mean loss" in fitted.out
+    model = json.loads((tmp_path / "own.json").read_text())
+    assert (model["own"], model["guarantee"]["epsilon"]) == ("b", None)
+    for path in (tmp_path / "own.json", tmp_path / "own.npz"):
+        assert path.stat().st_mode & 0o077 == 0
+    # its cost is nothing, and its file can be used like any other, but as another's star
+    assert {path: path.read_bytes() for path in state.iterdir()} == before
+    assert len(call("predict", tmp_path / "own.npz", tmp_path / "b.csv").out.splitlines()) == 5
+    again = call("model", small, "--own", "c", "--star", tmp_path / "own.json", "--output", tmp_path / "c")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "is not the model of small, run first" in again.err
+
+
+def test_an_own_model_of_a_loss_with_kinks_is_refused(call, tmp_path):
+    path = write(tmp_path)
+    path.write_text(path.read_text().replace("loss: squared", "loss: absolute"))
+    refused = call("model", path, "--own", "b", "--star", "m.json", "--output", "m")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "--own: serves squared and logistic losses of at most 600 columns" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["run", "--seed", "4", "exact"], "--seed: goes with noise: {simulated: ...}"),
         (["budget"], "--state: must be given: an owner's spending is in its journal"),
         (["model", "--output", "m"], "--state: must be given, without --node"),
+        (["model", "--output", "m", "--own", "b"], "--own and --star: must be given both"),
+        (["model", "--output", "m", "--star", "m.json"], "--own and --star: must be given both"),
+        (
+            ["model", "--output", "m", "--own", "z", "--star", "m.json"],
+            "z: not an owner of the collaboration",
+        ),
+        (["model", "--output", "m", "--own", "b", "--star", "m.json"], "m.json"),
         (["tune"], "`tune` needs a mesh of nodes; "),
     ],
 )

@@ -44,6 +44,7 @@ ENDS = (
     "forecast",
     "simulate",
     "key",
+    "model lending.yaml --own",
 )
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
