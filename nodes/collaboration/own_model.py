@@ -70,7 +70,9 @@ def own_model(loss: Loss, features: Rows, labels: FloatArray, star: FloatArray) 
     errors = beyond_least.std(1, ddof=1) / np.sqrt(len(rows))
     place = int((beyond_least.mean(1) <= errors).nonzero()[0].max())
     theta = _fitted(loss, rows, labels, star, pulls[place])
-    return OwnModel(theta, pulls[place], float(means[place]), float(near_zero.mean(1).min()), float(means[-1]))
+    return OwnModel(
+        theta, pulls[place], float(means[place]), float(near_zero.mean(1).min()), float(means[-1])
+    )
 
 
 def _fitted(loss: Loss, rows: FloatArray, labels: FloatArray, star: FloatArray, pull: float) -> FloatArray:
