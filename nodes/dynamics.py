@@ -54,6 +54,10 @@ class Dynamics:
             return image
         return np.nan_to_num(image, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)  # Omega holds it
 
+    def carried(self, difference: FloatArray, times: int) -> FloatArray:
+        """Return what a difference of states (..., d) is after `times` rounds: F^times of it."""
+        return self.moved(difference, times)
+
     def skipped(self, round: int, follows: int) -> int:
         """Return the number of unplanned rounds between `follows` (0: there was no plan before)
         and `round`.

@@ -110,7 +110,7 @@ def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, st
     for lost_round, source in late:
         missing = node.history.correction(lost_round, source)
         if dynamics is not None:
-            missing = dynamics.moved(missing, node.history.moves(dynamics, lost_round, node.opened.round))
+            missing = dynamics.carried(missing, node.history.moves(dynamics, lost_round, node.opened.round))
         consensus = consensus + missing
         node.notice(Notice.CORRECTED, source, lost_round)
     return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)

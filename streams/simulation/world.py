@@ -325,6 +325,11 @@ class RepeatedSteps:
         dynamics = self._learners[name].algorithm.dynamics
         return values if dynamics is None else dynamics.moved(values, times)
 
+    def carried(self, name: str, difference: FloatArray, times: int) -> FloatArray:
+        """Return what a late release's difference is worth after this many rounds of the dynamics."""
+        dynamics = self._learners[name].algorithm.dynamics
+        return difference if dynamics is None else dynamics.carried(difference, times)
+
     def start(self, name: str) -> FloatArray:
         """Return the first release."""
         return self._learners[name].algorithm.start

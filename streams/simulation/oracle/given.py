@@ -185,6 +185,9 @@ class Repeated(Protocol):
     def moves(self, name: str) -> bool:
         """Return whether the mesh has dynamics."""
 
+    def carried(self, name: str, difference: FloatArray, times: int) -> FloatArray:
+        """Return what a late release's difference is worth after this many rounds of the dynamics."""
+
     def moved(self, name: str, values: FloatArray, times: int) -> FloatArray:
         """Return the values after this many rounds of the mesh's dynamics; unchanged if it has none."""
 

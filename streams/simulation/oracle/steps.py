@@ -390,7 +390,7 @@ class Steps:
             mixed = repeated.contain(name, repeated.moved(name, mixed, skipped))
         for lost_round, added in late:
             times = sum(lost_round <= made_for < plan.round for made_for in process.records)
-            mixed = mixed + repeated.moved(name, added, times)
+            mixed = mixed + repeated.carried(name, added, times)
         return repeated.contain(name, mixed) if late else mixed
 
     def _check_corrections(self, process: WatchedProcess, record: Durable) -> None:
