@@ -267,4 +267,37 @@ SCORES = Row(
         ),
     ),
 )
-ROWS = (REGRET, RECORDS, SCORES)
+FEED = Row(
+    "Feed",
+    (
+        Panel(
+            "Records fed a second",
+            "Records that `mirrormesh feed` has written to the node's topic, and those that could not be "
+            "decoded.",
+            PER_SECOND,
+            (Query(rate("fed_records_total"), "{{node}} {{outcome}}"),),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "Lines fed",
+            "Lines of the source that the topic has. A flat line: the source is at its end, or the feeder "
+            "waits.",
+            COUNT,
+            (Query(metric("feed_line")),),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "Records of others",
+            "Records on the node's topic that no feeder wrote. The feeder goes on behind them; the node "
+            "learns from them.",
+            COUNT,
+            (Query(metric("feed_foreign_records")),),
+            steps=((None, GREEN), (1, ORANGE)),
+            width=8,
+            least=0,
+        ),
+    ),
+)
+ROWS = (REGRET, RECORDS, FEED, SCORES)

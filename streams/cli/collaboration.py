@@ -38,7 +38,8 @@ from streams.terminal.collaboration import facts, headline, of_own, parties_tabl
 from streams.terminal.collaboration import line as status_line
 from streams.terminal.report import SHORT, progress_bar, say, say_facts, say_promises
 from streams.terminal.text import counted, listed, shared
-from streams.tools.feed.feed import feed_set
+from streams.tools.feed.feed import Fed, feed_set
+from streams.tools.feed.figures import FeedFigures, FeedServing
 from streams.tools.feed.lines import FeedOptions
 from streams.tools.model.writing import learner_model, model_paths, outcome_model, own_model_of, write_model
 from streams.tools.up.collaboration import up_collaboration
@@ -254,15 +255,19 @@ def _own(file: CollaborationFile, output: Path, options: ModelOptions) -> None:
             say(console, sentence)
 
 
-def feed(file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None) -> None:
+def feed(
+    file: CollaborationFile, owner: str, options: FeedOptions, state: Path | None, serving: FeedServing
+) -> None:
     """Feed an owner's whole set to its topic, without times."""
     values = {"--timestamps": options.timestamps, "--shift": options.shift, "--records": options.records}
     for option, value in values.items():
         if value:
             raise UsageError(f"{option}: goes with a mesh of nodes: a set is fed whole, without times")
-    feed_fully(
-        file, owner, options, state, lambda stop: feed_set(file, owner, options.path, options.rate, stop)
-    )
+
+    def work(stop: Stop, figures: FeedFigures) -> Fed:
+        return feed_set(file, owner, options.path, options.rate, stop, figures)
+
+    feed_fully(file, owner, options, state, serving, work)
 
 
 def up(file: CollaborationFile, options: Options, *, plain: bool) -> None:

@@ -228,11 +228,12 @@ def _mistake(error: Exception) -> tuple[Sequence[str], int]:
 # The warnings of `check` that depend on settings alone.
 
 
-def _to_standard_error(line: str) -> None:
+def to_standard_error(line: str) -> None:
+    """Print a warning to standard error."""
     typer.echo(f"Warning: {line}", err=True)
 
 
-def cautioned(file: F, warn: Callable[[str], object] = _to_standard_error) -> F:
+def cautioned(file: F, warn: Callable[[str], object] = to_standard_error) -> F:
     """Return a mesh file that has just been read, and print the warnings that its settings alone give.
 
     Each command that takes a mesh file opens it in this way, unless its own report, or its log, has these

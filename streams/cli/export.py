@@ -113,7 +113,8 @@ def kubernetes(
     monitoring and network policies. For the mesh's operator they are two schedulers, and Strimzi's topics
     and users. The names of parties and nodes become Kubernetes names; two names that become the same one are
     refused. In a collaboration the parties are the learner and each owner. An owner whose set is a file reads
-    it from the volume of the claim owner-NAME-set.
+    it from the volume of the claim owner-NAME-set. A node's file, if its source has a path, is fed by a
+    Deployment from the volume of the claim feed-NAME-set.
 
     Each process needs a Secret of the same name, with the variables of the mesh file and its files
     (mesh-ca, data-password and so on) as keys. An export never contains a Secret.

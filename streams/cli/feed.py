@@ -10,17 +10,21 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption, MeshArgument, cautioned
+from streams.cli.command_line import CodeOption, MeshArgument, cautioned, to_standard_error
+from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
 from streams.ledger import data_of
+from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
 from streams.mesh.kind import serve
+from streams.metrics.endpoint import NotServed
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed
-from streams.terminal.malformed import MALFORMED, say_malformed
+from streams.terminal.malformed import MALFORMED, malformed_line, say_malformed
 from streams.terminal.text import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
+from streams.tools.feed.figures import LOGGER, FeedFigures, FeedServing
 from streams.tools.feed.lines import FeedOptions
 
 NodeArgument = Annotated[
@@ -80,6 +84,16 @@ def feed(
     shift: ShiftOption = 0.0,
     records: RecordsOption = None,
     state: StateOption = None,
+    private_metrics: PrivateMetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--stay",
+            help="When all is fed, stay ready and idle until a signal: for a manager that would start the "
+            "process again.",
+        ),
+    ] = False,
     code: CodeOption = None,
 ) -> None:
     """Feed a node's source to its data topic, each record once.
@@ -94,7 +108,8 @@ def feed(
     after the last line that the topic holds, because the node would learn twice from a record that is fed
     twice. For the same reason a topic belongs to one source, read from its first line on, standard input
     included. To feed another source, delete the topic, provision it, and give the run a new name. While the
-    broker does not answer, the feed waits.
+    broker does not answer, the feed waits. Behind records that others have written to the topic it goes on,
+    and says how many there are; if another feed writes to it, the feed ends.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.MESH.NAME)
     with its line and the reason; an empty record takes its place. If more than 1 % of the records are
@@ -136,42 +151,81 @@ def feed(
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
     options = FeedOptions(file, records, rate, timestamps, shift)
-    serve("feed", cautioned(load_any(mesh, code=code or ())), name, options, state)
+    if log is LogFormat.JSON:
+        start_logging(json=True, level="info")
+    serving = FeedServing(address("--private-metrics", private_metrics), log is LogFormat.JSON, stay)
+    warn = LOGGER.warning if serving.json else to_standard_error
+    serve("feed", cautioned(load_any(mesh, code=code or ()), warn), name, options, state, serving)
 
 
-def feed_nodes(file: MeshFile, name: str, options: FeedOptions, state: Path | None) -> None:
+def feed_nodes(
+    file: MeshFile, name: str, options: FeedOptions, state: Path | None, serving: FeedServing
+) -> None:
     """Feed a node's topic."""
     refuse_ended(file, time.time())
-    feed_fully(file, name, options, state, lambda stop: feed_topic(file, name, options, stop))
+
+    def work(stop: Stop, figures: FeedFigures) -> Fed:
+        return feed_topic(file, name, options, stop, figures)
+
+    feed_fully(file, name, options, state, serving, work)
 
 
 def feed_fully(
-    file: AnyFile, name: str, options: FeedOptions, state: Path | None, work: Callable[[Stop], Fed]
+    file: AnyFile,
+    name: str,
+    options: FeedOptions,
+    state: Path | None,
+    serving: FeedServing,
+    work: Callable[[Stop, FeedFigures], Fed],
 ) -> None:
-    """Feed by `work`; print what was fed, and exit with the code."""
+    """Feed by `work`; tell what was fed, and exit with the code."""
     if state is not None and options.path not in {None, "-"}:
         (fed_file,) = data_of(file, name, path=str(options.path))
         keep_fed(state, name, fed_file._replace(topic=file.data_topics(name).records))
-    with Stop() as stop:
+    with Stop(stays=serving.stays) as stop:
+        figures = FeedFigures(stop, json=serving.json, mesh=file.mesh.name, node=name)
         try:
-            fed = work(stop)
+            with figures.serve(serving.endpoint):
+                fed = _fed(name, serving, lambda: work(stop, figures))
         except ProcessStopped:
             raise typer.Exit(stop.exit_code) from None
-        except BusError as error:
+        except BusError:
+            raise typer.Exit(1) from None
+        except NotServed as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
-        typer.echo(_summary(fed))
-        mostly = say_malformed(Console(highlight=False), {name: fed.counts})
         exit_code = stop.exit_code if fed.stopped else 0
-        if exit_code or mostly:
+        if exit_code or fed.counts.mostly:
             raise typer.Exit(exit_code or MALFORMED)
 
 
+def _fed(name: str, serving: FeedServing, work: Callable[[], Fed]) -> Fed:
+    """Return what `work` has fed. Tells it, or the broker's error, before the last reads are waited for."""
+    try:
+        fed = work()
+    except BusError as error:
+        if serving.json:
+            LOGGER.error("%s", error)  # a line for the operator, not a traceback
+        else:
+            typer.echo(str(error), err=True)
+        raise
+    if serving.json:
+        LOGGER.info("%s", _summary(fed))
+        malformed = malformed_line({name: fed.counts})
+        if malformed is not None:
+            LOGGER.warning("%s", malformed)
+    else:
+        typer.echo(_summary(fed))
+        say_malformed(Console(highlight=False), {name: fed.counts})
+    return fed
+
+
 def _summary(fed: Fed) -> str:
+    foreign = f"; {counted(fed.others, 'record')} there are others'" if fed.others else ""
     if not fed.records:
-        return f"{fed.topic}: nothing fed; it holds {counted(fed.before, 'line')}"
+        return f"{fed.topic}: nothing fed; it holds {counted(fed.before, 'line')}{foreign}"
     last, seconds = fed.before + fed.records, max(fed.seconds, 0.001)
     lines = f"lines {fed.before + 1:,} to {last:,}"
     speed = f"{fed.seconds:.1f} s, {fed.records / seconds:,.0f} records/s"
     bad = f"{fed.counts.malformed:,} bad"
-    return f"{fed.topic}: fed {counted(fed.records, 'record')} ({lines}), {bad}, in {speed}"
+    return f"{fed.topic}: fed {counted(fed.records, 'record')} ({lines}), {bad}, in {speed}{foreign}"

@@ -390,6 +390,39 @@ class PrivateMetric(Enum):
         "seconds",
         "When the decision that scores was made; NaN: not known, as of a model file.",
     )
+    # a process that feeds records
+    FED = Metric(
+        "fed_records_total",
+        "counter",
+        "records",
+        "Records that this process has fed: readable, and malformed, of which the dead letters tell.",
+        ("outcome",),
+    )
+    FEED_LINE = Metric(
+        "feed_line",
+        "gauge",
+        "lines",
+        "Lines of the source that the data topic has; NaN: not known.",
+    )
+    FEED_OTHERS = Metric(
+        "feed_foreign_records",
+        "gauge",
+        "records",
+        "Records that others have written to the data topic, behind which the feed goes on; NaN: not known.",
+    )
+    FEED_WAITING = Metric(
+        "feed_unacknowledged_records",
+        "gauge",
+        "records",
+        "Records sent and not acknowledged by the broker.",
+    )
+    FEED_OVER = Metric("feed_over", "gauge", "", "1 once the whole source is fed, else 0.")
+    FEED_FAILED = Metric(
+        "feed_failed",
+        "gauge",
+        "",
+        "1 once the feed has failed, else 0. It serves the 1 until it was read twice, and a minute at most.",
+    )
     # a node's stream
     LAG = Metric(
         "data_lag_records", "gauge", "records", "Offsets of committed records not read yet; NaN: not known."

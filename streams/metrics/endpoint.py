@@ -114,10 +114,10 @@ class Endpoint:
                 return last - before
         return None
 
-    def finish(self) -> None:
-        """Show that the run is over: the process is alive and ready, and idle."""
-        self._missing = self._stalled = lambda: None
-        self._noted = lambda: "the run is over"
+    def finish(self, failure: str | None = None) -> None:
+        """Show that the run is over: the process is alive, idle, and ready unless there is a failure."""
+        self._missing, self._stalled = lambda: failure, lambda: None
+        self._noted = lambda: None if failure else "the run is over"
 
     def close(self) -> None:
         """Stop serving and free the port."""
@@ -170,7 +170,9 @@ class LastReads:
 
     Enter this context after the endpoints. `is_over` returns whether an exception is the end of the run.
     `wait` waits for a number of seconds and returns whether the process was asked to stop. With `stays` the
-    process waits until it is asked to stop.
+    process waits until it is asked to stop. `failure` returns the text of a failure that readers must see
+    likewise, whether or not they have read before: a process that fails at once would look like one that was
+    never there.
     """
 
     def __init__(
@@ -179,8 +181,9 @@ class LastReads:
         wait: Callable[[float], bool],
         *,
         stays: bool = False,
+        failure: Callable[[BaseException | None], str | None] = lambda _: None,
     ) -> None:
-        self._is_over, self._wait, self._stays = is_over, wait, stays
+        self._is_over, self._wait, self._stays, self._failure = is_over, wait, stays, failure
         self._endpoints: list[Endpoint] = []
         self._registries: list[SharedRegistry | PrivateRegistry] = []
 
@@ -198,18 +201,20 @@ class LastReads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_over(error):
+        failure = self._failure(error)
+        if failure is None and not self._is_over(error):
             return
         for registry in self._registries:
-            registry.run_over = True
+            registry.run_over = failure is None
         for endpoint in self._endpoints:
-            endpoint.finish()
-        if self._stays:
+            endpoint.finish(failure)
+        if self._stays and failure is None:
             while not self._wait(LONGEST):
                 pass
             return
         start = time.monotonic()
-        intervals = {endpoint: endpoint.interval() for endpoint in self._endpoints}
+        unknown = None if failure is None else LONGEST / READS
+        intervals = {endpoint: endpoint.interval() or unknown for endpoint in self._endpoints}
         unread = {
             endpoint: (endpoint.reads + READS, start + min(LONGEST, 1 + (READS + 1) * interval))
             for endpoint, interval in intervals.items()

@@ -1,5 +1,6 @@
 """Prints tables, sentences and progress bars. The words on a terminal and in a file are the same."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -270,6 +271,11 @@ def shown(most: int | None) -> Iterator[Tell]:
             progress.update(task, completed=held, rate=f"{rate:,.0f} records/s{suffix}")
 
         yield _seldom(draw, _REDRAWN)
+
+
+def logged(log: logging.Logger, most: int | None) -> Tell:
+    """Return a function that logs the progress of up to `most` lines, every `PERIOD` seconds."""
+    return _seldom(lambda held, bad: log.info("%s", _line(held, most, bad)), PERIOD)
 
 
 def _seldom(tell: Tell, period: float) -> Tell:

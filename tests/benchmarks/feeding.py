@@ -21,7 +21,8 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
 from streams.tools.feed import feed as feeding
 from streams.tools.feed.feed import Pace
-from streams.tools.feed.lines import LINE, MARK, FeedOptions, FeedTopic, opened
+from streams.tools.feed.figures import FeedFigures
+from streams.tools.feed.lines import LINE, MARK, FeedOptions, FeedTopic, HeldLines, opened
 from tests.benchmarks.decoding import compare
 from tests.support.meshes.files import changed, loaded
 
@@ -55,17 +56,19 @@ def settings(topic: FeedTopic) -> dict[str, Any]:
 
 def fed(file: MeshFile) -> None:
     """Feed all lines."""
-    topic = FeedTopic(NODE, f"{NODE}-letters", LONGEST, 0.0, False, 0, None, frozenset(), feeder(TOPICS))
+    topic = FeedTopic(
+        NODE, f"{NODE}-letters", LONGEST, 0.0, False, HeldLines(0, None, 0, 0), frozenset(), feeder(TOPICS)
+    )
     on_mock = settings(topic)
     with Stop() as stop, patch.object(feeding, "producer_settings", lambda *_: on_mock):
         source = opened(file, NODE, FeedOptions())
-        result = feeding.write(BROKER, NODE, topic, source, Pace(math.inf), stop)
+        result = feeding.write(BROKER, NODE, topic, source, Pace(math.inf), stop, FeedFigures(stop))
     assert (result.records, result.counts.malformed) == (RECORDS, 0)
 
 
 def bare(path: Path) -> None:
     """Send the lines, without a look at them."""
-    topic = FeedTopic(NODE, NODE, LONGEST, 0.0, False, 0, None, frozenset(), feeder(TOPICS))
+    topic = FeedTopic(NODE, NODE, LONGEST, 0.0, False, HeldLines(0, None, 0, 0), frozenset(), feeder(TOPICS))
     producer = Producer(settings(topic) | {"log_level": 0})
     with path.open("rb") as file:
         for number, line in enumerate(file):

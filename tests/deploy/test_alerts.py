@@ -81,6 +81,16 @@ def test_a_run_that_follows_an_ended_one_is_watched_again(tmp_path):
     assert "TargetDown" in names(fired(tmp_path, at_the_same))
 
 
+def test_a_feeder_that_has_fed_all_calls_nobody(tmp_path):
+    """It says so and ends, or it stays; nothing says that its target is down."""
+    failed = {name: "0x19 stale" for name in WORKING if "feed_failed" in name}
+    over = {name: "0x17 1x1 stale" for name in WORKING if "feed_over" in name}
+    address = {'mirrormesh_feed_over{mesh="m",node="b",job="mirrormesh",instance="b:9113"}': "0x17 1x1 stale"}
+    down = {'up{job="mirrormesh",instance="b:9113"}': "1x19 0x30"}
+    assert fired(tmp_path, WORKING | failed | over | address | down) == []
+    assert fired(tmp_path, WORKING | dict.fromkeys(over, "0x17 1x22")) == []
+
+
 def test_a_mesh_that_slows_after_a_backlog_or_at_its_start_calls_nobody(tmp_path):
     """For ten minutes of the hour it catches up, twenty times as fast; and it begins with no rate at all."""
     rounds = {

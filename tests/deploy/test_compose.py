@@ -76,8 +76,7 @@ def test_prometheus_scrapes_what_the_example_serves():
     settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
     (targets,) = settings["scrape_configs"][0]["static_configs"]
     served = ports(load(DEPLOY / "meshes" / "tracking.yaml"), Options(ROOT, metrics_from=9100))
-    all_ports = sorted({served.scheduler, *served.shared.values(), *served.private.values()})
-    assert targets["targets"] == [f"127.0.0.1:{port}" for port in all_ports]
+    assert targets["targets"] == [f"127.0.0.1:{port}" for port in served.all]
     grafana = TREES[OBSERVE]["services"]["grafana"]
     assert grafana["environment"]["SCRAPE_INTERVAL"] == settings["global"]["scrape_interval"]
 

@@ -150,7 +150,7 @@ def containers(folder):
 @FOLDERS
 def test_every_command_is_one_of_ours(folder):
     found = [container["args"] for _, container in containers(folder)]
-    assert [args[0] for args in found] == ["scheduler" if folder == "operator" else "node"]
+    assert [args[0] for args in found] == (["scheduler"] if folder == "operator" else ["feed", "node"])
     for args in found:
         parse(args)
 
@@ -168,11 +168,8 @@ def test_what_no_kubelet_takes_is_not_there():
                 "capabilities": {"drop": ["ALL"]},
             }
             assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & set(pod)
-            assert {key for volume in pod["volumes"] for key in volume} <= {
-                "name",
-                "configMap",
-                "secret",
-                "emptyDir",
-            }
+            claims = {"persistentVolumeClaim"} if container["args"][0] == "feed" else set()
+            kinds = {"name", "configMap", "secret", "emptyDir"} | claims
+            assert {key for volume in pod["volumes"] for key in volume} <= kinds
         namespace = next(one for one in manifests(EXAMPLE / folder) if one["kind"] == "Namespace")
         assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"

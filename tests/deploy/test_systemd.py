@@ -15,7 +15,8 @@ UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NODE, SCHEDULER = "mirrormesh-node@.service", "mirrormesh-scheduler.service"
 OWNER, LEARNER = "mirrormesh-owner@.service", "mirrormesh-learner@.service"
 SCORE = "mirrormesh-score@.service"
-UNIT_NAMES = (NODE, SCHEDULER, OWNER, LEARNER, SCORE)
+FEED = "mirrormesh-feed@.service"
+UNIT_NAMES = (NODE, SCHEDULER, OWNER, LEARNER, SCORE, FEED)
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 HIGHEST = 15
 """The exposure that `systemd-analyze security` may find, in tenths: of 100, and 96 without any of it."""
@@ -83,7 +84,8 @@ def test_a_service_is_ready_when_it_says_so_and_watched_as_long_as_it_may_stand_
     found = dict(settings(unit))
     assert (found["Type"], found["WatchdogSec"]) == ("notify", f"{LIVENESS:g}s")
     assert found["TimeoutStartSec"] == "infinity"  # a broker may be away for long
-    assert (found["Restart"], found["RestartPreventExitStatus"]) == ("on-failure", "2")
+    ends = "2 3" if unit == FEED else "2"  # 3: all is fed
+    assert (found["Restart"], found["RestartPreventExitStatus"]) == ("on-failure", ends)
     assert (found["DynamicUser"], found["ProtectSystem"], found["LimitCORE"]) == ("yes", "strict", "0")
 
 

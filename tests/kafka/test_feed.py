@@ -7,10 +7,12 @@ from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
+from kafka import TopicPartition
 
 from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
 from streams.bus.preflight import PreflightFailed
+from streams.bus.provision import Admin
 from streams.bus.rights import feeder
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
@@ -252,30 +254,74 @@ def test_a_rate_sets_the_pace(feeding):
     assert np.median(np.diff(sent)) == pytest.approx(50, abs=25)
 
 
-def test_a_topic_that_others_wrote_to_is_refused(feeding):
-    feeding.provision().write(rows(10))
+def others_write(feeding, *values):
+    """Somebody without a feed writes to the data topic."""
     bus = bus_of(feeding.broker, feeding.topics.records)
-    bus.send(feeding.topics.records, row(1))
+    for value in values:
+        bus.send(feeding.topics.records, value)
     assert bus.flush(10)
     bus.close()
-    with pytest.raises(FeedFailed, match="its last record was not fed by this command: feed what it"):
+
+
+def numbers(feeding):
+    """The line of each record of the data topic; None: of others."""
+    return [
+        int(dict(message.headers() or [])["line"]) if message.headers() else None
+        for message in feeding.held()
+    ]
+
+
+def test_a_feed_goes_on_behind_records_of_others_and_says_how_many(feeding, caplog):
+    feeding.provision().write(rows(10))
+    others_write(feeding, row(1), b"{")
+    fed = feeding(records=4)
+    assert (fed.before, fed.records, fed.others) == (0, 4, 2)
+    others_write(feeding, b"[", row(7), row(8))
+    fed = feeding(records=5)
+    assert (fed.before, fed.records, fed.others) == (4, 1, 5)
+    fed = feeding()
+    assert (fed.before, fed.records, fed.others) == (5, 5, 5)
+    assert numbers(feeding) == [None, None, 1, 2, 3, 4, None, None, None, 5, 6, 7, 8, 9, 10]
+    assert f"{feeding.topics.records}: holds 5 records of others; goes on after line 5" in caplog.messages
+    feeding.write(rows(9))
+    with pytest.raises(FeedFailed, match="the 10 lines that it holds are not the first of these"):
         feeding()
-    assert len(feeding.held()) == 1
 
 
-def test_who_writes_beside_a_feed_is_found_out_at_once(feeding):
+def test_records_of_others_between_lines_of_one_feed_are_counted(feeding):
+    feeding.provision()
+    with writing(feeding) as writer:
+        written(writer, *(Line(k, row(k), None, b"mark", None) for k in range(1, 5)))
+        others_write(feeding, row(1), row(2))
+        written(writer, *(Line(k, row(k), None, b"mark", None) for k in range(5, 8)))
+        assert writer.others == 2
+    assert numbers(feeding) == [1, 2, 3, 4, None, None, 5, 6, 7]
+
+
+def test_two_feeds_of_one_topic_find_each_other(feeding):
     feeding.provision().write(rows(10))
     feeding(records=2)
     with writing(feeding) as writer:
-        bus = bus_of(feeding.broker, feeding.topics.records)
-        bus.send(feeding.topics.records, row(1))
-        assert bus.flush(10)
-        bus.close()
-        third = Line(3, bytes(100_000), None, b"mark", None)  # a batch of its own
-        with pytest.raises(FeedFailed, match=r"line 3 became its record 4: others write to it"):
-            written(writer, third, *(Line(k, row(k), None, b"mark", None) for k in range(4, 1000)))
-    assert len(feeding.held()) < 1001  # and it stopped
-    with pytest.raises(FeedFailed, match=r"line \d+ is its record \d+: others wrote to it"):
+        with writing(feeding) as other:
+            written(other, *(Line(k, row(k), None, b"mark", None) for k in (3, 4)))
+        with pytest.raises(FeedFailed, match="another feed wrote to it"):
+            written(writer, Line(3, row(3), None, b"mark", None))
+    with pytest.raises(FeedFailed, match=r"line 3 is its record 5, behind line 4: another feed wrote to it"):
+        feeding()
+
+
+def test_a_topic_without_its_lines_is_not_fed(feeding):
+    """Records of others are left, and nobody knows which line was the last."""
+    feeding.provision().write(rows(3))
+    feeding(records=2)
+    others_write(feeding, row(1))
+    with Admin(feeding.broker) as admin:
+        admin._client.delete_records({TopicPartition(feeding.topics.records, 0): 1})
+    assert feeding().records == 1  # a line of it is left
+    with Admin(feeding.broker) as admin:
+        admin._client.delete_records({TopicPartition(feeding.topics.records, 0): 4})
+    others_write(feeding, row(1))
+    with pytest.raises(FeedFailed, match="its first records are gone and the rest is others'"):
         feeding()
 
 

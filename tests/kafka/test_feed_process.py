@@ -1,6 +1,7 @@
 """A feed as a process of its own: killed, asked to stop, without a broker."""
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -9,11 +10,14 @@ import threading
 from contextlib import closing, contextmanager, suppress
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from streams.bus.logs import Logs
 from streams.tools.broker.broker import start
+from tests.support.brokers.development import free_ports
 from tests.support.brokers.feeding import Feeding, row, rows
 from tests.support.brokers.topics import PATIENCE, until
+from tests.support.nodes.metrics import probed, samples, scraped
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -188,6 +192,46 @@ def test_a_refusal_is_a_line_on_standard_error(feeding, process):
     servers, topics = feeding.broker.servers, feeding.topics
     asked = (topics.records, topics.dead_letters)
     assert err == "".join(f"{servers}: no topic {topic}: run mirrormesh provision\n" for topic in asked)
+
+
+def test_a_feeder_tells_its_figures_and_one_that_fails_says_so_before_it_ends(feeding, process):
+    (port,) = free_ports(1)
+    options = ("--private-metrics", port, "--log", "json")
+    one = process(feeding.provision(), "-", *options)
+    one.stdin.write(b"".join(line + b"\n" for line in [*rows(3), b"{"]))
+    one.stdin.flush()
+    until(lambda: figures(port).get(("mirrormesh_feed_line",)) == 4)
+    assert probed(port, "/readyz") == (200, "ready")
+    assert figures(port)["mirrormesh_fed_records_total", "malformed"] == 1
+    one.stdin.close()
+    one.stdin = None  # or it is closed again
+    until(lambda: figures(port).get(("mirrormesh_feed_over",)) == 1)
+    figures(port)
+    code, out, err = ended(one)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {line["source"] for line in lines} == {"feed"}
+    assert ": fed 4 records (lines 1 to 4), 1 bad" in lines[0]["message"]
+    assert (code, out) == (0, "")
+    feeding.write(rows(3))  # not the first of these
+    two = process(feeding, *options)
+    until(lambda: figures(port).get(("mirrormesh_feed_failed",)) == 1)
+    assert probed(port, "/readyz") == (503, "the feed has failed: FeedFailed")
+    until(lambda: figures(port) == {})  # it was read
+    code, out, err = ended(two)
+    assert (code, out) == (1, "")
+    (line,) = [json.loads(line) for line in err.splitlines()]
+    assert (line["level"], "the 4 lines that it holds are not the first of these" in line["message"]) == (
+        "error",
+        True,
+    )
+
+
+def figures(port):
+    """What a feeder shows; nothing while it is not there."""
+    try:
+        return samples(text_string_to_metric_families(scraped("127.0.0.1", port)))
+    except OSError:
+        return {}
 
 
 def test_a_killed_broker_is_waited_for_and_no_line_is_lost_or_doubled(new_broker, tmp_path, process):

@@ -224,7 +224,7 @@ def plausible(observed):
     for name in observed.mesh.nodes:
         ((x, y),) = once_there(lambda name=name: observed.places(name))
         assert abs(x) + abs(y) <= 3 + 1e-6
-    assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
+    assert len(observed.prometheus.get("targets")["activeTargets"]) == 10
 
 
 def test_a_mesh_of_classes_shows_how_often_they_were_said_right(broker, tmp_path):

@@ -406,7 +406,7 @@ def letters_of(guest, name):
     return load(guest.path).data_topics(name).dead_letters
 
 
-def test_a_feeder_whose_topic_holds_other_records_is_named_and_up_ends_with_an_error(guest):
+def test_a_feeder_whose_topic_holds_records_of_others_goes_on_behind_them(guest):
     framed(guest)
     schema = guest.tree["nodes"][guest.names[0]]["source"]["schema"]
     (guest.folder / "a.jsonl").write_text('{"u": 1, "v": 0, "y": 1}\n' * 40)
@@ -415,8 +415,8 @@ def test_a_feeder_whose_topic_holds_other_records_is_named_and_up_ends_with_an_e
     guest.path = written(guest.folder, guest.tree)
     guest.up("--plain")
     guest.ends()
-    assert f"feed {guest.names[1]} has failed (exit code 1): " in guest.said
-    assert guest.processes[-1].returncode in {1, 3}
+    assert "has failed" not in guest.said
+    assert guest.processes[-1].returncode in {0, 3}  # 3: the first node's records are malformed
 
 
 def test_files_that_end_before_the_rounds_end_the_run(guest):

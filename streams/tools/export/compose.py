@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from streams.mesh.compatibility import by_time
 from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
 from streams.mesh.shipped import packed
@@ -19,6 +20,8 @@ from streams.tools.export.raw_mesh import (
     ProcessFile,
     RawCollaboration,
     RawMesh,
+    fed_file,
+    feed_file,
     learner_file,
     node_file,
     owner_file,
@@ -70,6 +73,17 @@ def scorer(image: str, name: str, service: str, file: ProcessFile, code: list[st
     return {**definition, "healthcheck": _python_check(OWNER)}
 
 
+def feeder(
+    image: str, name: str, service: str, file: ProcessFile, code: list[str], records: str, *, timed: bool
+) -> Service:
+    """Return the service that feeds the file `records` to a node's topic. When all is fed, it stays idle."""
+    command = ["feed", _MESH, name, "--stay", f"--private-metrics={ANY}:{OWNER}"]
+    command += [*(["--timestamps"] if timed else []), *(f"--code={allowed}" for allowed in code)]
+    definition = _process(image, service, file, command, memory.FEEDER, endless=True)
+    definition["volumes"].append(_set_volume(service, records))
+    return {**definition, "healthcheck": _python_check(OWNER)}
+
+
 def owner(
     image: str, name: str, service: str, file: ProcessFile, records: str | None, requested: int
 ) -> Service:
@@ -78,11 +92,14 @@ def owner(
     definition = _process(image, service, file, command, requested, endless=False)
     definition["volumes"].append(f"{service}:{STATE}")
     if records is not None:
-        escaped = records.replace("$", "$$")  # compose would put a variable there
-        paths = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
-        options = {"read_only": True, "bind": {"create_host_path": False}}
-        definition["volumes"].append({"type": "bind", **paths, **options})
+        definition["volumes"].append(_set_volume(service, records))
     return {**definition, "healthcheck": _python_check(OWNER)}
+
+
+def _set_volume(service: str, records: str) -> dict[str, Any]:
+    escaped = records.replace("$", "$$")  # compose would put a variable there
+    paths = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
+    return {"type": "bind", **paths, "read_only": True, "bind": {"create_host_path": False}}
 
 
 def set_path(service: str, records: str) -> str:
@@ -258,14 +275,25 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
         service: scorer(image, name, service, score_files[service], raw.file.code_of(name))
         for service, name in scores.items()
     }
-    targets += [f"{service}:{OWNER}" for service in scores]
+    feeds = {f"feed-{name}": (name, fed_file(raw, name)) for name in whose.nodes}
+    fed = {service: (name, records) for service, (name, records) in feeds.items() if records is not None}
+    feed_files = {service: feed_file(raw, name, INSIDE, SET) for service, (name, _) in fed.items()}
+    timed = by_time(raw.file.mesh)
+    feed_services = {
+        service: feeder(
+            image, name, service, feed_files[service], raw.file.code_of(name), records, timed=timed
+        )
+        for service, (name, records) in fed.items()
+    }
+    targets += [f"{service}:{OWNER}" for service in (*scores, *fed)]
     return _project(
         f"{raw.file.mesh.name}_{whose.name}",
-        {**node_services, **score_services},
-        {**files, **score_files},
+        {**node_services, **score_services, **feed_services},
+        {**files, **score_files, **feed_files},
         targets,
         volumes=list(node_services),
         owned=True,
+        sets=[set_path(service, records) for service, (_, records) in fed.items()],
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.collaboration.settings import CollaborationSettings
+from streams.mesh.compatibility import by_time
 from streams.mesh.errors import UsageError
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import as_yaml
@@ -44,6 +45,8 @@ from streams.tools.export.raw_mesh import (
     ProcessFile,
     RawCollaboration,
     RawMesh,
+    fed_file,
+    feed_file,
     learner_file,
     node_file,
     owner_file,
@@ -273,7 +276,7 @@ def _volumes(file: ProcessFile, secret: str, config: str) -> list[Object]:
 
 SETS = "/srv/mirrormesh"
 """The folder in which an owner's pod has its set of records."""
-_SCORE_GRACE = 30
+_BESIDE_GRACE = 30
 _GRACE = 60
 """Seconds for an orderly end, as a neighbour may still need the last release."""
 _KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -342,9 +345,7 @@ class StatefulProcess:
     def _template(self, one: Object, labels: dict[str, str], cluster: Cluster) -> Object:
         template = pod(self.file, one, labels, self.name, self.name, _GRACE, cluster)
         if self.records:
-            one["volumeMounts"].append({"name": "set", "mountPath": SETS, "readOnly": True})
-            claim = {"claimName": f"{self.name}-set", "readOnly": True}
-            template["spec"]["volumes"].append({"name": "set", "persistentVolumeClaim": claim})
+            _mount_set(self.name, template)
         return template
 
     def _args(self) -> list[str]:
@@ -393,22 +394,31 @@ def of_party(raw: RawMesh, party: Party, place: ClusterPlace, cluster: Cluster) 
     """Return the objects of a party by file: one for each node, and what they share."""
     node_files = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
     score_files = {
-        f"{_score_name(node)}.yaml": score_objects(raw, node, place, cluster)
+        f"{_beside(_SCORE, node)}.yaml": score_objects(raw, node, place, cluster)
         for node in party.nodes
         if raw.file.own(node).score is not None
+    }
+    fed = {node: fed_file(raw, node) for node in party.nodes}
+    feed_files = {
+        f"{_beside(_FEED, node)}.yaml": feed_objects(raw, node, place, cluster)
+        for node, records in fed.items()
+        if records is not None
     }
     return {
         "party.yaml": [account(place), closed(place), disruption(place, _NODE)],
         **node_files,
         **score_files,
+        **feed_files,
     }
 
 
-# The processes that score with a node's decisions: a Deployment, which can be scaled up to the partitions of
-# its input.
+# The processes beside a node, each a Deployment: those that score with its decisions, which can be scaled up
+# to the partitions of their input, and the one that feeds its file to its topic. That one is replaced as a
+# whole, as two feeds of one topic would find each other and end. When all is fed, it stays idle.
 
-_SCORE = "score"
-_SCORED_NODE = "mirrormesh.dev/scores-of"
+_SCORE, _FEED = "score", "feed"
+_REQUESTED = {_SCORE: memory.SCORER, _FEED: memory.FEEDER}
+_OF_NODE = {_SCORE: "mirrormesh.dev/scores-of", _FEED: "mirrormesh.dev/feeds"}
 
 
 def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
@@ -416,36 +426,72 @@ def score_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster
 
     Raises as `node_objects` does.
     """
-    file, name = score_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), _score_name(node)
-    labels = place.labels(_SCORE, **{_SCORED_NODE: label(node)})
-    data = {"data": raw.brokers(node)["data"]}
+    file = score_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}")
     # its messages have the registry of its source
     source = {"registry": (raw.owns[node].get("source") or {}).get("registry")}
-    ports = [
-        *broker_ports(data, str(raw.file.path), raw.brokers_path(node)),
-        *source_ports(source, str(raw.file.path), ("nodes", node, "source")),
-    ]
-    code = [f"--code={allowed}" for allowed in raw.file.code_of(node)]
-    args = [_SCORE, "--log", "json", *code, *(["--"] if node.startswith("-") else []), MESH_FILE, node]
-    container_ports = {"owner": OWNER_PORT}
-    process = container(
-        _SCORE, cluster.image, args, file, name, container_ports, "owner", _resources(memory.SCORER)
-    )
+    ports = source_ports(source, str(raw.file.path), ("nodes", node, "source"))
+    return _deployed(_SCORE, raw, node, place, cluster, file, [], ports)[0]
+
+
+def feed_objects(raw: RawMesh, node: str, place: ClusterPlace, cluster: Cluster) -> list[Object]:
+    """Return the objects of the process that feeds a node's file, from the volume of the claim <name>-set.
+
+    Raises as `node_objects` does.
+    """
+    file = feed_file(raw, node, SECRETS, SETS)
+    options = ["--stay", "--private-metrics", f"{ANY}:{OWNER_PORT}"]
+    options += ["--timestamps"] if by_time(raw.file.mesh) else []
+    objects, spec = _deployed(_FEED, raw, node, place, cluster, file, options, [])
+    spec["strategy"] = {"type": "Recreate"}
+    _mount_set(_beside(_FEED, node), spec["template"])
+    return objects
+
+
+def _deployed(
+    kind: str,
+    raw: RawMesh,
+    node: str,
+    place: ClusterPlace,
+    cluster: Cluster,
+    file: ProcessFile,
+    options: list[str],
+    ports: Iterable[int],
+) -> tuple[list[Object], Object]:
+    """Return the objects of a process beside a node, and the Deployment's spec, to be completed.
+
+    It may connect to the node's data broker, and to `ports`.
+    """
+    name, labels = _beside(kind, node), place.labels(kind, **{_OF_NODE[kind]: label(node)})
+    data = {"data": raw.brokers(node)["data"]}
+    all_ports = [*broker_ports(data, str(raw.file.path), raw.brokers_path(node)), *ports]
+    args = [kind, "--log", "json", *options, *(f"--code={allowed}" for allowed in raw.file.code_of(node))]
+    args += [*(["--"] if node.startswith("-") else []), MESH_FILE, node]
+    resources = _resources(_REQUESTED[kind])
+    process = container(kind, cluster.image, args, file, name, {"owner": OWNER_PORT}, "owner", resources)
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 3,
         "selector": {"matchLabels": labels},
-        "template": pod(file, process, labels, name, name, _SCORE_GRACE, cluster),
+        "template": pod(file, process, labels, name, name, _BESIDE_GRACE, cluster),
     }
-    return [
+    objects = [
         config_map(place, name, file, labels),
         place.made("apps/v1:Deployment", name, {"spec": spec}, labels),
-        policy(place, name, labels, ports, cluster, owned=True),
+        policy(place, name, labels, all_ports, cluster, owned=True),
     ]
+    return objects, spec
 
 
-def _score_name(node: str) -> str:
-    return label(_SCORE, node, longest=LONGEST_SET)
+def _mount_set(name: str, template: Object) -> None:
+    """Mount the set of records of the process `name` into its pod."""
+    spec = template["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "set", "mountPath": SETS, "readOnly": True})
+    claim = {"claimName": f"{name}-set", "readOnly": True}
+    spec["volumes"].append({"name": "set", "persistentVolumeClaim": claim})
+
+
+def _beside(kind: str, node: str) -> str:
+    return label(kind, node, longest=LONGEST_SET)
 
 
 def _storage(mesh: Mesh) -> int:

@@ -9,7 +9,7 @@ MIB = 2**20
 NODE = 192
 """The MiB of a node without its neighbours' releases. 130 MiB were measured
 (docs/measurements/2026-11-23.md)."""
-SCHEDULER, SCORER, LEARNER, OWNER = 128, 192, 192, 512
+SCHEDULER, SCORER, FEEDER, LEARNER, OWNER = 128, 192, 192, 192, 512
 """The MiB of others, without vectors. An owner keeps a set of up to 32 MiB, and reads a larger one in
 chunks."""
 LEAST_LIMIT = 512

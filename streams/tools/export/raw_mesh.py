@@ -18,7 +18,7 @@ from streams.mesh.file import AnyFile, MeshFile, load, load_any
 from streams.mesh.settings.files import as_yaml, read_yaml
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.parties import Party, score_user
+from streams.mesh.settings.parties import Party, feeder_user, score_user
 from streams.records.schema_files import file_decoder, header_columns
 
 # Finds the secrets of a mesh file's brokers, and refuses any that is written out.
@@ -308,14 +308,33 @@ def score_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFil
 
     The process is a user of its own on the data broker. Of the mesh broker it has only the address.
     """
-    brokers, (node_settings, own_variables) = raw.brokers(node), _own_settings(raw, node)
-    data, node_user = dict(brokers["data"]), brokers["data"].get("username")
-    if isinstance(node_user, str) and _VARIABLE.search(node_user) is None:
-        data["username"] = score_user(node)
-    brokers = {**brokers, "mesh": {"servers": brokers["mesh"]["servers"]}, "data": data}
+    node_settings, own_variables = _own_settings(raw, node)
     node_settings["score"] = {**node_settings["score"], "private_endpoint": private}
     node_settings.pop("private_endpoint", None)
-    return _of_node(raw, node, brokers, folder, node_settings, own_variables)
+    return _of_node(raw, node, _data_alone(raw, node, score_user(node)), folder, node_settings, own_variables)
+
+
+def feed_file(raw: RawMesh, node: str, folder: str, sets: str) -> ProcessFile:
+    """Return the mesh file of a process that feeds a node's file from `sets`, as `score_file` does."""
+    node_settings, own_variables = _own_settings(raw, node)
+    node_settings = {"source": {**raw.owns[node]["source"], "path": f"{sets}/{fed_file(raw, node)}"}}
+    return _of_node(
+        raw, node, _data_alone(raw, node, feeder_user(node)), folder, node_settings, own_variables
+    )
+
+
+def fed_file(raw: RawMesh, node: str) -> str | None:
+    """Return the name of the file that is fed to a node's topic; None: none. Raises MeshFileError."""
+    return _file_name(raw, ("nodes", node, "source"), getattr(raw.file.own(node).source, "path", None))
+
+
+def _data_alone(raw: RawMesh, node: str, user: str) -> Tree:
+    """Return the brokers of a process beside a node: `user` on the data broker, of the mesh's the address."""
+    brokers = raw.brokers(node)
+    data, node_user = dict(brokers["data"]), brokers["data"].get("username")
+    if isinstance(node_user, str) and _VARIABLE.search(node_user) is None:
+        data["username"] = user
+    return {**brokers, "mesh": {"servers": brokers["mesh"]["servers"]}, "data": data}
 
 
 def _own_settings(raw: RawMesh, node: str) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -391,11 +410,15 @@ def set_file(raw: RawCollaboration, owner: str) -> str | None:
     source = raw.file.own(owner).source
     if source is None:
         raise raw.file.refuse(path, "missing: must be given to run the owner")
-    if source.path is None:
+    return _file_name(raw, path, source.path)
+
+
+def _file_name(raw: RawMesh | RawCollaboration, place: tuple[str, ...], path: str | None) -> str | None:
+    if path is None or path == "-":
         return None
-    name = Path(source.path).name
+    name = Path(path).name
     if "${" in name:
-        raise raw.file.refuse((*path, "path"), "must name its file: set its variables", source.path)
+        raise raw.file.refuse((*place, "path"), "must name its file: set its variables", path)
     return name
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from streams.collaboration.settings import OwnerSettings
+from streams.mesh.compatibility import by_time
 from streams.mesh.settings.node import LIVENESS, NodeSettings
 from streams.mesh.settings.parties import Party
 from streams.mesh.shipped import packed
@@ -15,6 +16,8 @@ from streams.tools.export.raw_mesh import (
     ProcessFile,
     RawCollaboration,
     RawMesh,
+    fed_file,
+    feed_file,
     learner_file,
     node_file,
     owner_file,
@@ -126,20 +129,28 @@ NODE = "mirrormesh-node@.service"
 SCHEDULER = "mirrormesh-scheduler.service"
 OWNER = "mirrormesh-owner@.service"
 SCORE = "mirrormesh-score@.service"
+FEED = "mirrormesh-feed@.service"
 LEARNER = "mirrormesh-learner@.service"
 FIRST_PORT = 9100
 """The port of the scheduler, or of the learner. From the next port on, each node and owner has two: the
 shared port, and the port for its owner."""
 FIRST_SCORE_PORT = 9301
 """The first port of the processes that score, which have one each."""
+FIRST_FEED_PORT = 9501
+"""The first port of feeders, which have one each."""
 CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
 
 
 def party(raw: RawMesh, whose: Party) -> dict[str, str]:
-    """Return the files of a party: for each node those of one service, or of two if it also scores."""
+    """Return the files of a party: for each node its own service, and those of its scores and of its feed."""
     services = [_node(raw, node, FIRST_PORT + 2 * k + 1) for k, node in enumerate(whose.nodes)]
     scores = [node for node in whose.nodes if raw.file.own(node).score is not None]
     services += [_score(raw, node, FIRST_SCORE_PORT + k) for k, node in enumerate(scores)]
+    fed = [(node, fed_file(raw, node)) for node in whose.nodes]
+    fed_nodes = [(node, records) for node, records in fed if records is not None]
+    services += [
+        _feed(raw, node, records, FIRST_FEED_PORT + k) for k, (node, records) in enumerate(fed_nodes)
+    ]
     return written(f"party {whose.name} of mesh {raw.file.mesh.name}", services)
 
 
@@ -177,6 +188,18 @@ def _score(raw: RawMesh, node: str, port: int) -> Service:
     if file.variables:
         lines.append(f"EnvironmentFile=/etc/mirrormesh/{name}.env")
     return Service(name, SCORE, f"mirrormesh-score@{node}", file, "".join(f"{line}\n" for line in lines))
+
+
+def _feed(raw: RawMesh, node: str, records: str, port: int) -> Service:
+    file, name = feed_file(raw, node, CREDENTIALS, SET), f"{node}.feed"
+    words = [f"--private-metrics {HERE}:{port}", *(["--timestamps"] if by_time(raw.file.mesh) else [])]
+    options = " ".join([*words, *(f"--code={allowed}" for allowed in raw.file.code_of(node))])
+    lines = ["[Service]", f"Environment=OPTIONS='{options}'", f"User={user(f'feed-{node}')}"]
+    lines.append(f"BindReadOnlyPaths={SETS}/{name}:{SET}")
+    if file.variables:
+        lines.append(f"EnvironmentFile=/etc/mirrormesh/{name}.env")
+    lines_text = "".join(f"{line}\n" for line in lines)
+    return Service(name, FEED, f"mirrormesh-feed@{node}", file, lines_text, records)
 
 
 def _owner(raw: RawCollaboration, owner: str) -> Service:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -29,8 +29,8 @@ from streams.records.record import Decoder, RawRecord
 from streams.records.sources import Source, opened_records
 from streams.runtime.kafka import reached
 from streams.runtime.process import Interruptible, ProcessStopped, Stop, retry_until_reachable
-from streams.terminal.report import shown
 from streams.terminal.text import counted
+from streams.tools.feed.figures import LOGGER, FeedFigures
 from streams.tools.feed.lines import (
     ANEW,
     BYTES,
@@ -42,10 +42,12 @@ from streams.tools.feed.lines import (
     Line,
     Lines,
     Opened,
+    check_next,
     digest,
     encode_letter,
     feed_topic,
     lacking,
+    lines_of_feeds,
     opened,
 )
 
@@ -123,6 +125,8 @@ NO_TIME = -1
 """Kafka's timestamp for a record without a time, which is in no slot."""
 _STEP = 0.05
 _SERVED = 0.02  # reports and signals are checked this often while lines are sent
+_CHECKED = 1.0
+"""Least seconds between two looks at what others have written meanwhile."""
 _FLUSH = 1.0  # twice, and with the three seconds of a probe, at most five
 _LONGEST = 8 * 2**20  # no limit by the client: letters are longer than records
 
@@ -150,23 +154,48 @@ class Writer:
         The acknowledged lines and their faults.
     """
 
-    def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        node: str,
+        topic: FeedTopic,
+        stop: Stop,
+        figures: FeedFigures | None = None,
+    ) -> None:
         self._broker, self._node, self._topic, self._stop = broker, node, topic, stop
+        self._figures = figures or FeedFigures(stop)
         self._waiting = Interruptible(stop)
         self.sent = self.acknowledged = 0
-        self.counts = FaultCounts()
+        self.counts = self._figures.progress.counts
         self._bad = deque[tuple[int, Fault]]()  # (line, fault) of those in flight
         self._line = topic.line  # the last line acknowledged
         self._letters = deque[tuple[int, int]]()  # (line, bytes) of those in flight
         self._posted = self._delivered = 0  # bytes of letters
         self._failure: FeedFailed | None = None
         self._closed = False
+        # the last line whose offset is known, and that before the oldest records of others to be looked at
+        self._known = _Place(topic.line, topic.held.end - 1)
+        self._elsewhere = topic.held.others - self._known.others  # in other partitions
+        self._unchecked: _Place | None = None
+        self._checked = -math.inf
+        self._show()
         self._heard = self._served = time.monotonic()
         try:
             settings = producer_settings(broker, topic) | {"error_cb": self._note}
             self._producer = Producer(settings, logger=_SILENT)
         except KafkaException as error:
             raise FeedFailed(f"{broker.servers}: {error.args[0].str()}") from None
+
+    def _show(self) -> None:
+        self._figures.turn()
+        progress = self._figures.progress
+        progress.line, progress.others = self._topic.line + self.acknowledged, self.others
+        progress.waiting = self.sent - self.acknowledged
+
+    @property
+    def others(self) -> int:
+        """The number of records of others on the topic, as far as lines are acknowledged behind them."""
+        return self._elsewhere + self._known.others
 
     def put(self, line: Line) -> None:
         """Write a line; a bad one becomes an empty record and a dead letter. Raises ProcessStopped, BusError.
@@ -211,6 +240,7 @@ class Writer:
     def finish(self) -> None:
         """Wait until all records are acknowledged. Raises ProcessStopped, BusError."""
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
+        self._check_others()
 
     def tend(self) -> None:
         """Handle delivery reports and raise the failure, if any. Wait for a broker that has long been silent.
@@ -224,6 +254,8 @@ class Writer:
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > QUIET:
             self._wait_for_broker()
+        if self._unchecked is not None and time.monotonic() - self._checked > _CHECKED:
+            self._check_others()
 
     def close(self) -> None:
         """Disconnect, after a short wait for records in flight. Unacknowledged records are dropped."""
@@ -255,7 +287,7 @@ class Writer:
                 return self._producer.produce(topic, value, partition=0, on_delivery=arrived, **more)
             except BufferError:  # the client's memory is full
                 self._serve(_STEP)
-                self._interrupted()
+                self._waiting.sleep(0.0)  # raises ProcessStopped after a signal
                 self.tend()
             except KafkaException as error:
                 self._serve(0.0)  # the refusal before it gives the reason, which this error does not
@@ -266,12 +298,8 @@ class Writer:
             self._serve(_STEP)
             if done():
                 return
-            self._interrupted()
+            self._waiting.sleep(0.0)  # raises ProcessStopped after a signal
             self.tend()
-
-    def _interrupted(self) -> None:
-        """Raise ProcessStopped after a signal."""
-        self._waiting.sleep(0.0)
 
     def _serve(self, seconds: float) -> None:
         """Handle the available delivery reports, waiting up to `seconds` for the first."""
@@ -280,6 +308,7 @@ class Writer:
             self._producer.poll(seconds)
         except KafkaException as error:  # a fatal error
             self._fail(self._failed(self._topic.name, error.args[0]))
+        self._show()
 
     def _note(self, error: KafkaError) -> None:
         if error.fatal():
@@ -298,13 +327,33 @@ class Writer:
         # the lines.
         self._line += 1
         offset = message.offset()
-        if offset != self._line - 1 and offset is not None and offset >= 0:  # else it was stored before
-            text = f"line {self._line:,} became its record {offset + 1:,}"
-            self._fail(FeedFailed(f"{self._topic.name}: {text}: others write to it: {ANEW}"))
+        if offset is not None and offset >= 0:  # else it was stored before
+            self._place(_Place(self._line, offset))
         self.acknowledged += 1
         fault = self._bad.popleft()[1] if self._bad and self._bad[0][0] == self._line else None
         self.counts.add(fault)
         self._heard = self._served
+
+    def _place(self, place: "_Place") -> None:
+        """Note a line's offset, and records of others before it."""
+        if place.others < self._known.others:
+            text = f"line {place.line:,} became its record {place.offset + 1:,}: records before it are lost"
+            self._fail(FeedFailed(f"{self._topic.name}: {text}: {ANEW}"))
+        elif place.others > self._known.others and self._unchecked is None:
+            self._unchecked = self._known
+        self._known = place
+
+    def _check_others(self) -> None:
+        """Raise FeedFailed if among the records of others is a line of a feed. Also ProcessStopped."""
+        self._checked = time.monotonic()
+        if self._unchecked is None:
+            return
+        place = self._broker, self._topic.name, self._unchecked.offset + 1, self._known.offset + 1
+        before, topic = self._unchecked.line, self._topic.name
+        for line in retry_until_reachable(self._stop, lambda: list(lines_of_feeds(*place))):
+            check_next(topic, line, before)
+            before = line.number
+        self._unchecked = None
 
     def _letter_arrived(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
@@ -331,6 +380,18 @@ class Writer:
         self._producer.purge(in_queue=True, in_flight=False, blocking=False)
 
 
+class _Place(NamedTuple):
+    """A line and its offset."""
+
+    line: int
+    offset: int
+
+    @property
+    def others(self) -> int:
+        """The number of records before it that are no lines."""
+        return self.offset + 1 - self.line
+
+
 def _milliseconds(line: Line) -> int:
     """Return Kafka's timestamp, rounded down so that the record stays in its slot."""
     # for the client 0 means now, so a record of 1970's first millisecond gets 1
@@ -339,7 +400,10 @@ def _milliseconds(line: Line) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """A feed's result. The topic had `before` lines, and has `records` more. `counts` has their faults."""
+    """A feed's result. The topic had `before` lines, and has `records` more. `counts` has their faults.
+
+    `others`: the number of records of others on the topic.
+    """
 
     topic: str
     before: int
@@ -347,9 +411,12 @@ class Fed:
     counts: FaultCounts
     seconds: float
     stopped: bool
+    others: int = 0
 
 
-def feed(file: MeshFile, node: str, wanted: FeedOptions, stop: Stop) -> Fed:
+def feed(
+    file: MeshFile, node: str, wanted: FeedOptions, stop: Stop, figures: FeedFigures | None = None
+) -> Fed:
     """Feed a node's data topic until its source ends, or until asked to stop; waits for the broker.
 
     Raises MeshFileError if the request does not fit the source, ProcessStopped before the first line,
@@ -368,25 +435,38 @@ def feed(file: MeshFile, node: str, wanted: FeedOptions, stop: Stop) -> Fed:
         by_timestamps=wanted.timestamps,
         replay=not by_time,
     )
-    fed = write(broker, node, topic, source, pace, stop)
+    fed = write(broker, node, topic, source, pace, stop, figures or FeedFigures(stop))
     if source.piped and not by_time and not (fed.stopped or fed.before or fed.records):
         raise file.refuse(("nodes", node, "source"), "standard input held no record")
     return fed
 
 
-def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, pace: Pace, stop: Stop) -> Fed:
+def write(
+    broker: BrokerSettings,
+    node: str,
+    topic: FeedTopic,
+    source: Opened,
+    pace: Pace,
+    stop: Stop,
+    figures: FeedFigures,
+) -> Fed:
     """Write the lines of a source that the topic lacks, at this pace. Raises as `feed` does."""
     lines, waiting = Lines(source, topic.largest), Interruptible(stop)
-    with waiting:
+    if topic.held.others:
+        foreign = counted(topic.held.others, "record")
+        LOGGER.warning(
+            "%s: holds %s of others; goes on after line %s", topic.name, foreign, f"{topic.line:,}"
+        )
+    with waiting, figures.reading(live=True):
         letters = _skip(lines, topic)
     lines_left = None if source.most is None else max(0, source.most - topic.line)
     started = time.monotonic()
-    writer = Writer(broker, node, topic, stop)
+    writer = Writer(broker, node, topic, stop, figures)
     stopped = False
     try:
         writer.put_again(letters)
-        with shown(source.most) as tell:
-            for batch in _batches(lines, lines_left, waiting):
+        with figures.shown(source.most) as tell:
+            for batch in _batches(lines, lines_left, waiting, figures, live=source.ahead == 1):
                 for line in batch:
                     if line.timestamp is not None or not pace.at_full_speed:
                         delay = pace.delay(line.timestamp, time.time(), time.monotonic())
@@ -394,6 +474,8 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
                             writer.sleep(delay)
                             tell(topic.line + writer.acknowledged, writer.counts.malformed)
                     writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
+                if source.is_idle():  # figures are of all lines while the source waits for its writer
+                    writer.finish()
                 tell(topic.line + writer.acknowledged, writer.counts.malformed)
             writer.finish()
     except ProcessStopped:
@@ -401,7 +483,7 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
     finally:
         writer.close()
     seconds = time.monotonic() - started
-    return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped)
+    return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped, writer.others)
 
 
 def takeable(line: Line, latest: float) -> Line:
@@ -431,16 +513,21 @@ def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
             yield line
 
     letters = lacking(rest(), topic.lettered)
-    if not last or (last[0].number, last[0].mark) != (topic.line, topic.mark):
+    if not last or (last[0].number, last[0].mark) != (topic.line, topic.held.mark):
         text = f"{topic.name}: the {counted(topic.line, 'line')} that it holds are not the first of these"
         raise FeedFailed(f"{text}: {ANEW}")
     return letters
 
 
-def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator[list[Line]]:
-    """Yield the lines, `left` at most, in the batches in which they are read. Raises ProcessStopped."""
+def _batches(
+    lines: Lines, left: int | None, waiting: Interruptible, figures: FeedFigures, *, live: bool
+) -> Iterator[list[Line]]:
+    """Yield the lines, `left` at most, in the batches in which they are read. Raises ProcessStopped.
+
+    `live`: a read may wait for the source's writer.
+    """
     while left is None or left > 0:
-        with waiting:
+        with waiting, figures.reading(live=live):
             batch = lines.batch()
         if not batch:
             return
@@ -454,7 +541,14 @@ def _batches(lines: Lines, left: int | None, waiting: Interruptible) -> Iterator
 # before its first line is sent, and there are no dead letters.
 
 
-def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float | None, stop: Stop) -> Fed:
+def feed_set(
+    file: CollaborationFile,
+    owner: str,
+    path: str | None,
+    rate: float | None,
+    stop: Stop,
+    figures: FeedFigures,
+) -> Fed:
     """Feed the file at `path` to the topic of an owner's set, each line once; waits for the broker.
 
     Raises UsageError, MeshFileError, before anything is sent, if the file is not the set that the mesh file
@@ -474,7 +568,7 @@ def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float 
     values, decoder = _read(on_file, owner)
     source = Source((RawRecord(value) for value in values), decoder)
     feed_source = Opened(source, timed=False, most=file.mesh.owners[owner].records, time_of=None)
-    return write(broker, owner, topic, feed_source, Pace(0.0, rate=rate), stop)
+    return write(broker, owner, topic, feed_source, Pace(0.0, rate=rate), stop, figures)
 
 
 def _in_file(file: CollaborationFile, owner: str, path: str | None) -> CollaborationFile:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import islice, takewhile
 from pathlib import Path
+from select import select
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -78,6 +80,13 @@ class Opened:
     piped: bool = False
     shift: float = 0.0
     ahead: int = 1
+
+    def is_idle(self) -> bool:
+        """Return whether standard input, if that is the source, has nothing to be read now."""
+        try:
+            return self.piped and not select([sys.stdin], [], [], 0)[0]
+        except (OSError, ValueError):  # it is no file
+            return False
 
 
 def opened(file: MeshFile, node: str, wanted: FeedOptions) -> Opened:
@@ -337,14 +346,15 @@ def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
 
 # Checks a data topic before a feed, and finds the lines that it has.
 #
-# A feed writes line n to offset n - 1 of partition 0, and no other process writes there. So a feed detects
-# missing or repeated lines, and other writers' records, at once. It also detects records of open and aborted
-# transactions, as they have offsets. For this the feed reads the data topic uncommitted, unlike all other
-# readers.
+# A feed writes its lines to partition 0, in order, each once, with two headers. So a later feed knows them
+# among records that others have written, and detects missing or repeated lines. Records of open and aborted
+# transactions count as others', as they have offsets. For this the feed reads the data topic uncommitted,
+# unlike all other readers.
 
 LINE, MARK = "line", "mark"
 """The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
 ANEW = "feed what it was begun with, or delete it, provision it, and give the run a new name"
+_AT_ONCE = 1_000
 
 
 class FeedFailed(BusError):
@@ -352,8 +362,21 @@ class FeedFailed(BusError):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLines:
+    """The lines that a data topic holds: `line` of them; the last has the `mark`.
+
+    `end`: the offset of the next record of partition 0. `others`: the records of others in all partitions.
+    """
+
+    line: int
+    mark: bytes | None
+    end: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class FeedTopic:
-    """A data topic that can be fed. It has `line` lines, and the last has the `mark`.
+    """A data topic that can be fed, and the lines that it has.
 
     `largest`: the longest value that the topic accepts, in bytes. With `timed` records keep their own times,
     which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters.
@@ -365,10 +388,14 @@ class FeedTopic:
     largest: int
     ahead: float
     timed: bool
-    line: int
-    mark: bytes | None
+    held: HeldLines
     lettered: frozenset[bytes]
     access: Access
+
+    @property
+    def line(self) -> int:
+        """The number of lines that the topic has."""
+        return self.held.line
 
 
 def feed_topic(
@@ -385,7 +412,6 @@ def feed_topic(
     if timed and description.configs["message.timestamp.type"] != "CreateTime":
         words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
         raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")
-    line, mark = _held(broker, name, description.partitions)
     return FeedTopic(
         name,
         topics.dead_letters,
@@ -393,36 +419,93 @@ def feed_topic(
         int(description.configs["message.timestamp.after.max.ms"])
         / 2000,  # half, as the broker's clock may differ
         timed,
-        line,
-        mark,
+        _held(broker, name, description.partitions),
         _lettered(broker, topics.dead_letters) if topics.dead_letters in access.reads else frozenset(),
         access,
     )
 
 
-def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, bytes | None]:
-    """Return the number of lines in a topic, and the mark of the last. Raises FeedFailed."""
+def _held(broker: BrokerSettings, topic: str, partitions: int) -> HeldLines:
+    """Return the lines in a topic. Raises FeedFailed if they are not the first lines of one feed.
+
+    The whole topic is read only where others have written to it.
+    """
     logs = Logs(broker)
     try:
-        for partition in range(1, partitions):
-            if logs.span(topic, partition)[1] > 0:
-                text = f"partition {partition} holds records, and a feed writes to partition 0 alone"
-                raise FeedFailed(f"{topic}: {text}: {ANEW}")
+        foreign = sum(logs.span(topic, partition)[1] for partition in range(1, partitions))
         first, end = logs.span(topic)
     finally:
         logs.close()
     if end == 0:
-        return 0, None
+        return HeldLines(0, None, 0, foreign)
     if first == end:
         raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
-    last = _last(broker, topic, end - 1)
-    headers = {} if last is None else dict(message_headers(last))  # a message without a value is false
-    line, mark = headers.get(LINE), headers.get(MARK)
-    if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
-        raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")
-    if int(line) != end:
-        raise FeedFailed(f"{topic}: line {int(line):,} is its record {end:,}: others wrote to it: {ANEW}")
-    return end, mark
+    newest = list(lines_of_feeds(broker, topic, end - 1, end))
+    if newest and newest[0].number == end:
+        return HeldLines(end, newest[0].mark, end, foreign)
+    count, mark = None if first else 0, None  # the first lines may be gone
+    for line in lines_of_feeds(broker, topic, first, end):
+        check_next(topic, line, count)
+        count, mark = line.number, line.mark
+    if count is None:
+        text = "its first records are gone and the rest is others': nobody knows the last line that was fed"
+        raise FeedFailed(f"{topic}: {text}: {ANEW}")
+    return HeldLines(count, mark, end, end - count + foreign)
+
+
+class StoredLine(NamedTuple):
+    """A record that a feed wrote: its offset, the line's number, and its mark."""
+
+    offset: int
+    number: int
+    mark: bytes
+
+
+def check_next(topic: str, line: StoredLine, before: int | None) -> None:
+    """Raise FeedFailed unless a line in a topic follows the line `before` it. None: that line is gone."""
+    place = f"{topic}: line {line.number:,} is its record {line.offset + 1:,}"
+    if before is not None and line.number != before + 1:
+        raise FeedFailed(f"{place}, behind line {before:,}: another feed wrote to it: {ANEW}")
+    if line.number > line.offset + 1:
+        raise FeedFailed(f"{place}: records before it are lost: {ANEW}")
+
+
+def lines_of_feeds(broker: BrokerSettings, topic: str, first: int, end: int) -> Iterator[StoredLine]:
+    """Yield the lines of feeds at the offsets from `first` on and before `end`, in partition 0.
+
+    Raises Unreachable.
+    """
+    consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, first)])
+        while True:
+            messages = consumer.consume(_AT_ONCE, PATIENCE)
+            if not messages:
+                raise Unreachable(f"{broker.servers}: the records of {topic} cannot be read")
+            for message in messages:
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
+                    if offset is not None and offset >= end:
+                        return
+                elif error is not None or offset is None:
+                    raise Unreachable(f"{broker.servers}: the records of {topic} cannot be read")
+                elif offset >= end:
+                    return
+                elif (line := _line_of(message, offset)) is not None:
+                    yield line
+                if error is None and offset == end - 1:
+                    return
+    finally:
+        consumer.close()
+
+
+def _line_of(message: "Message[bytes, bytes]", offset: int) -> StoredLine | None:
+    """Return the line that a record is; None if no feed wrote the record."""
+    headers = dict(message_headers(message))
+    number, mark = headers.get(LINE), headers.get(MARK)
+    if not isinstance(number, bytes) or not number.isdigit() or not isinstance(mark, bytes):
+        return None
+    return StoredLine(offset, int(number), mark)
 
 
 def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
@@ -431,21 +514,3 @@ def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
         return frozenset(digest(letter.value) for letter in logs.stored({topic: logs.span(topic)[0]})[topic])
     finally:
         logs.close()
-
-
-def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes] | None":
-    """Return the record at the log's last offset; None if a transaction's marker is there."""
-    consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
-    try:
-        consumer.assign([TopicPartition(topic, 0, offset)])
-        message = consumer.poll(PATIENCE)
-    finally:
-        consumer.close()
-    error = None if message is None else message.error()
-    at_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
-    # an offset before the log's end is of a broker that was asked too early, so it is asked again
-    if at_end and message is not None and (message.offset() or 0) > offset:
-        return None
-    if message is None or error is not None:
-        raise Unreachable(f"{broker.servers}: the last record of {topic} cannot be read")
-    return message

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +59,23 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPorts:
-    """The ports of metrics on this machine. Those of a process of nodes are under its first node's name."""
+    """The ports of metrics on this machine. Those of a process of nodes are under its first node's name.
+
+    `feeds`: those of feeders, by node.
+    """
 
     scheduler: int
     shared: dict[str, int]
     private: dict[str, int]
+    feeds: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[int]:
+        """All ports, the scheduler's first."""
+        by_process = (
+            port for pair in zip(self.shared.values(), self.private.values(), strict=True) for port in pair
+        )
+        return [self.scheduler, *by_process, *self.feeds.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +161,21 @@ def _split(names: Sequence[str], n: int) -> Iterator[Sequence[str]]:
 
 
 def ports(file: MeshFile, options: Options) -> MetricsPorts | None:
-    """Return the ports: the scheduler's first, then two for each process of nodes. Raises UsageError."""
+    """Return the ports: the scheduler's first, then two for each process of nodes, then one for each feeder.
+
+    Raises UsageError.
+    """
     first = options.metrics_from
     if first is None:
         return None
     names = [names[0] for names in hosts(file, options)]
-    last = first + 2 * len(names)
-    if not 0 < first <= last <= HIGHEST_PORT:
-        raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - 2 * len(names)}")
+    fed = fed_here(file) if options.feed else []
+    further = 2 * len(names) + len(fed)
+    if not 0 < first <= HIGHEST_PORT - further:
+        raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - further}")
     shared = {name: first + 1 + 2 * k for k, name in enumerate(names)}
-    return MetricsPorts(first, shared, {name: port + 1 for name, port in shared.items()})
+    feeds = {name: first + 1 + 2 * len(names) + k for k, name in enumerate(fed)}
+    return MetricsPorts(first, shared, {name: port + 1 for name, port in shared.items()}, feeds)
 
 
 def scheduler(file: MeshFile, served: MetricsPorts | None) -> Program:
@@ -184,7 +201,7 @@ def nodes(file: MeshFile, options: Options, served: MetricsPorts | None) -> Iter
             yield name, program
 
 
-def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
+def feeders(file: MeshFile, options: Options, served: MetricsPorts | None) -> Iterator[tuple[str, Program]]:
     """Yield a feeder for each node that can be fed from here."""
     pace: tuple[str, ...] = ()
     if options.rate is not None:
@@ -192,11 +209,10 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     elif by_time(file.mesh):
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
+        metrics = () if served is None else ("--private-metrics", str(served.feeds[name]))
+        arguments = ("feed", str(file.path), name, *pace, *metrics, *_allowing(file))
         # a feed whose records are mostly malformed has still fed all of them
-        yield (
-            name,
-            Program(f"feed {name}", ("feed", str(file.path), name, *pace, *_allowing(file)), (0, MALFORMED)),
-        )
+        yield name, Program(f"feed {name}", arguments, (0, MALFORMED))
 
 
 def scorers(file: MeshFile, names: Sequence[str]) -> Iterator[tuple[str, Program]]:

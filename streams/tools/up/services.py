@@ -173,7 +173,6 @@ def grafana() -> tuple[str, ...] | None:
 
 def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path) -> Program:
     """Write Prometheus's configuration into the folder, where it also keeps its data. Return the program."""
-    of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
     packed_folder = packed("deploy_prometheus", "deploy/prometheus")
     settings = {
         "global": {
@@ -185,7 +184,7 @@ def prometheus_program(observing: Observing, served: MetricsPorts, folder: Path)
         "scrape_configs": [
             {
                 "job_name": "mirrormesh",
-                "static_configs": [{"targets": [f"{HERE}:{served.scheduler}", *of_nodes]}],
+                "static_configs": [{"targets": [f"{HERE}:{port}" for port in served.all]}],
             }
         ],
     }
@@ -284,7 +283,7 @@ def _of_brokers(file: MeshFile) -> Iterator[tuple[int, str]]:
 
 def _asked_for(served: MetricsPorts | None, observing: Observing | None) -> Iterator[tuple[str, int]]:
     if served is not None:
-        for port in (served.scheduler, *served.shared.values(), *served.private.values()):
+        for port in served.all:
             yield "--metrics-from", port
     if observing is not None:
         yield "--prometheus-port", observing.prometheus

@@ -105,7 +105,7 @@ class UpMesh:
 
         self._file, self._state = file, options.state
         self._scheduler = child(programs.scheduler(file, served))
-        node_programs, fed = programs.nodes(file, options, served), programs.feeders(file, options)
+        node_programs, fed = programs.nodes(file, options, served), programs.feeders(file, options, served)
         hosts: dict[Program, Child] = {}
         self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in node_programs}
         self._hosts = tuple(hosts.values())
@@ -452,6 +452,8 @@ def _introduce(
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
         for name, port in served.shared.items():
             fact("", f"{name} :{port} (shared), :{served.private[name]} (private)")
+        for name, port in served.feeds.items():
+            fact("", f"feed {name} :{port} (private)")
     fact("Ctrl-C", "ends everything in order; the same command continues from there")
 
 

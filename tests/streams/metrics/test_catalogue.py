@@ -10,6 +10,8 @@ from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.metrics.verdict import OwnerScore
+from streams.runtime.process import Stop
+from streams.tools.feed.figures import FeedFigures
 from streams.tools.score.figures import ScoreCounts, ScoreFigures
 from tests.support.collaborations.star import mechanism
 from tests.support.nodes.machines import learner
@@ -58,6 +60,15 @@ OF_SCORES = {
     PrivateMetric.SCORE_MODEL,
 }
 """Of a process that scores messages."""
+OF_A_FEED = {
+    PrivateMetric.FED,
+    PrivateMetric.FEED_LINE,
+    PrivateMetric.FEED_OTHERS,
+    PrivateMetric.FEED_WAITING,
+    PrivateMetric.FEED_OVER,
+    PrivateMetric.FEED_FAILED,
+}
+"""Of a process that feeds records."""
 EVERY = [*SharedMetric, *PrivateMetric]
 
 
@@ -110,10 +121,13 @@ def test_processes_show_the_whole_catalogue_and_nothing_else():
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
     assert "mirrormesh_process_resident_memory_bytes" in process
     assert private == expected(
-        set(PrivateMetric) - {PrivateMetric.PASS} - OF_SOME_SOURCES - OF_SCORES, ["mesh", "node"]
+        set(PrivateMetric) - {PrivateMetric.PASS} - OF_SOME_SOURCES - OF_SCORES - OF_A_FEED, ["mesh", "node"]
     )
     scoring = ScoreFigures(PrivateRegistry(mesh="m", node="a"), ScoreCounts())
     assert described(scoring.registry) == expected(OF_SCORES, ["mesh", "node"])
+    with Stop() as stop:
+        feeding = FeedFigures(stop, mesh="m", node="a")
+    assert described(feeding.registry) == expected(OF_A_FEED, ["mesh", "node"])
 
 
 def test_learner_and_owner_show_these_of_it_and_nothing_else():

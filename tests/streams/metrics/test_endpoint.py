@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from urllib.error import HTTPError, URLError
+from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -11,7 +11,7 @@ from streams.metrics.endpoint import LONGEST, MOST, Endpoint, LastReads, NotServ
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.brokers.development import free_port, free_ports
 from tests.support.nodes.machines import learner, machine, plans, run_rounds, started
-from tests.support.nodes.metrics import metrics, promtool_says, scraped, told
+from tests.support.nodes.metrics import metrics, probed, promtool_says, scraped, told
 
 HERE = "127.0.0.1"
 
@@ -93,16 +93,6 @@ def test_a_taken_port_is_a_clear_error():
 def test_an_address_that_is_not_ours_is_a_clear_error(address, port, why):
     with pytest.raises(NotServed, match=why):
         Endpoint(address, port)
-
-
-def probed(port, path):
-    """The status and the text of a probe."""
-    try:
-        with urlopen(f"http://{HERE}:{port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode().strip()
-    except HTTPError as error:
-        with error:
-            return error.code, error.read().decode().strip()
 
 
 def test_it_is_alive_before_it_is_ready_and_says_what_is_missing(node):

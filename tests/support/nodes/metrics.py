@@ -2,6 +2,7 @@
 
 import time
 from math import inf
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -76,6 +77,16 @@ def scraped(address, port):
     """What Prometheus reads there."""
     with urlopen(f"http://{address}:{port}/metrics", timeout=10) as answer:
         return answer.read().decode()
+
+
+def probed(port, path):
+    """The status and the text of a probe."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode().strip()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode().strip()
 
 
 def promtool_says(text):

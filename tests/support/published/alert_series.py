@@ -48,6 +48,8 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+5x39",
     f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x39",
     f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x19 300x19",
+    f"mirrormesh_feed_over{{{NODE}}}": "0x39",
+    f"mirrormesh_feed_failed{{{NODE}}}": "0x39",
     f"mirrormesh_score_lag_messages{{{NODE}}}": "1000x39",
     f'mirrormesh_scored_messages_total{{{NODE},outcome="scored"}}': "0+150x39",
     f"mirrormesh_score_model_timestamp_seconds{{{NODE}}}": "0+15x39",
@@ -294,6 +296,21 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             NODE_A,
             "Node a learns nothing: its slots close empty, and no record waits.",
         )
+    ],
+    "FeederFailed": [
+        (  # it says so, ends, is started again and says so again
+            {
+                f"mirrormesh_feed_over{{{NODE}}}": "0x30 _x4 0x4",
+                f"mirrormesh_feed_failed{{{NODE}}}": "0x26 1x3 _x4 1x4",
+            },
+            NODE_A,
+            "The feeder of node a has failed.",
+        ),
+        (  # killed
+            {f"mirrormesh_feed_{what}{{{NODE}}}": "0x29 stale" for what in ("over", "failed")},
+            NODE_A,
+            "The feeder of node a has failed: it is gone.",
+        ),
     ],
     "DataBroken": [
         (

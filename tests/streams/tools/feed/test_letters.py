@@ -13,7 +13,16 @@ from streams.codec.topics import DataTopics
 from streams.runtime.process import ProcessStopped, Stop
 from streams.tools.feed import feed as module
 from streams.tools.feed.feed import Writer
-from streams.tools.feed.lines import BYTES, FeedFailed, FeedTopic, Line, digest, encode_letter, lacking
+from streams.tools.feed.lines import (
+    BYTES,
+    FeedFailed,
+    FeedTopic,
+    HeldLines,
+    Line,
+    digest,
+    encode_letter,
+    lacking,
+)
 from tests.support.brokers.topics import connection
 
 TOPICS = DataTopics("m", "a")
@@ -72,7 +81,9 @@ class Report:
 @pytest.fixture
 def writing(monkeypatch):
     monkeypatch.setattr(module, "Producer", Producer)
-    topic = FeedTopic("records", "letters", 10**6, 0.0, False, 7, b"mark", frozenset(), feeder(TOPICS))
+    topic = FeedTopic(
+        "records", "letters", 10**6, 0.0, False, HeldLines(7, b"mark", 7, 0), frozenset(), feeder(TOPICS)
+    )
     with Stop() as stop:
         writer = Writer(connection("nowhere:1"), "a", topic, stop)
         monkeypatch.setattr(writer._waiting, "sleep", in_vain)

@@ -46,4 +46,4 @@ def test_up_feeds_what_has_a_file(tmp_path):
     saved(tmp_path)
     for source, fed in ((CSR, ["a"]), (LIBSVM, ["a"]), (LIBSVM | {"path": "-"}, [])):
         file = sparse_mesh(tmp_path, source)
-        assert [name for name, _ in feeders(file, Options(tmp_path))] == fed
+        assert [name for name, _ in feeders(file, Options(tmp_path), None)] == fed

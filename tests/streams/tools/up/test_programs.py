@@ -42,7 +42,7 @@ def test_a_scheduler_the_nodes_and_their_feeders(tmp_path):
     nodes = dict(programs.nodes(file, options, None))
     assert list(nodes) == list("abcd")
     assert nodes["b"].arguments == ("node", str(file.path), "b", "--state", str(tmp_path / "state"))
-    feeders = dict(programs.feeders(file, options))
+    feeders = dict(programs.feeders(file, options, None))
     assert feeders["d"].arguments == ("feed", str(file.path), "d")
     labels = [one.label for one in (programs.scheduler(file, None), *nodes.values(), *feeders.values())]
     logs = {StateFolder(tmp_path).log(label).name for label in labels}
@@ -56,7 +56,10 @@ def test_the_word_that_a_run_reads_other_data_reaches_all_that_read_data_and_nob
 ):
     file, options = file_of(tmp_path), Options(tmp_path, processes=2, other_data=other_data)
     readers = [program for _, program in programs.nodes(file, options, None)]
-    others = [programs.scheduler(file, None), *(program for _, program in programs.feeders(file, options))]
+    others = [
+        programs.scheduler(file, None),
+        *(program for _, program in programs.feeders(file, options, None)),
+    ]
     (tmp_path / "star").mkdir()
     collaboration = load_collaboration(collaborations.write(tmp_path / "star"))
     learner, *owners = up_collaboration.programs(collaboration, tmp_path, None, other_data=other_data)
@@ -71,8 +74,8 @@ def test_a_node_without_its_own_part_is_not_run_and_one_without_a_path_is_not_fe
     options = Options(tmp_path)
     programs.check(file, options)
     assert [name for name, _ in programs.nodes(file, options, None)] == ["b", "c", "d"]
-    assert [name for name, _ in programs.feeders(file, options)] == ["d"] == programs.fed_here(file)
-    assert not list(programs.feeders(file, Options(tmp_path, feed=False)))
+    assert [name for name, _ in programs.feeders(file, options, None)] == ["d"] == programs.fed_here(file)
+    assert not list(programs.feeders(file, Options(tmp_path, feed=False), None))
 
 
 def test_a_file_without_a_record_is_refused_before_anything_is_started(tmp_path):
@@ -96,26 +99,28 @@ def test_the_pace_of_the_feeders(tmp_path, slots, rate, pace):
     tree = changed()
     tree["mesh"]["slots"] = slots
     file = loaded(tmp_path, tree)
-    for _, program in programs.feeders(file, Options(tmp_path, rate)):
+    for _, program in programs.feeders(file, Options(tmp_path, rate), None):
         assert program.arguments[3:] == pace
 
 
 def test_every_metrics_port_is_another(tmp_path):
     file = file_of(tmp_path)
     ports = programs.ports(file, Options(tmp_path, metrics_from=9100))
-    served = [ports.scheduler, *ports.shared.values(), *ports.private.values()]
-    assert sorted(served) == list(range(9100, 9109))
+    assert ports.all == list(range(9100, 9113))
     assert programs.scheduler(file, ports).arguments[2:] == ("--metrics", "9100")
     nodes = dict(programs.nodes(file, Options(tmp_path), ports))
     assert nodes["b"].arguments[5:] == ("--metrics", "9103", "--private-metrics", "9104")
+    feeders = dict(programs.feeders(file, Options(tmp_path), ports))
+    assert feeders["b"].arguments[3:] == ("--private-metrics", "9110")
+    assert programs.ports(file, Options(tmp_path, metrics_from=9100, feed=False)).all[-1] == 9108
     assert programs.ports(file, Options(tmp_path)) is None
 
 
-@pytest.mark.parametrize("first", [-1, 0, 65_528])
+@pytest.mark.parametrize("first", [-1, 0, 65_524])
 def test_ports_that_are_none(tmp_path, first):
-    with pytest.raises(UsageError, match=r"--metrics-from .*: must be from 1 to 65527"):
+    with pytest.raises(UsageError, match=r"--metrics-from .*: must be from 1 to 65523"):
         programs.ports(file_of(tmp_path), Options(tmp_path, metrics_from=first))
-    assert programs.ports(file_of(tmp_path), Options(tmp_path, metrics_from=65_527)) is not None
+    assert programs.ports(file_of(tmp_path), Options(tmp_path, metrics_from=65_523)) is not None
 
 
 def test_a_generator_without_end_needs_a_pace(tmp_path):
