@@ -92,8 +92,8 @@ class ShiftedInverse:
 GradientAt = Literal["decision", "consensus"]
 
 
-RowsOf = Callable[[Observations], FloatArray]
-"""Returns rows (..., n, width), one for each observation."""
+RowsOf = Callable[[Decision, Observations], FloatArray]
+"""Returns rows (..., n, width), one for each observation, at the decision of the round."""
 
 
 class Algorithm(Protocol):

@@ -248,7 +248,7 @@ class RunningMeans:
         """Return x: the loss sees all of a decision."""
         return x
 
-    def rows(self, observations: Observations) -> FloatArray:
+    def rows(self, decision: Decision, observations: Observations) -> FloatArray:  # noqa: ARG002 # of records alone
         """Return each record's numbers and, last, its class or `ABSENT`, shape (..., n, d + 1)."""
         features = dense(observations.features)
         numbers = features[..., :-1] if self.intercept else features

@@ -55,14 +55,13 @@ Sums run in a fixed order, without BLAS: a state gives the same bits alone or am
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nodes.checks import at_least_one, finite_array, positive
 from nodes.dynamics import Dynamics
 from nodes.geometry.constraints import Box
-from nodes.sparse import Rows
 from nodes.values import Consensus, Decision, FloatArray, IntArray, Observations
 
 RHO = 0.9
@@ -248,25 +247,6 @@ def _symmetric(triangle: FloatArray, at: tuple[IntArray, IntArray], size: int) -
     return full
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredDistance:
-    """|x_1 - b|, of a distance x_1 that is expected and a distance b that is measured. No features.
-
-    The gradient is the sign: one number of at most 1. A distance that is NaN or absent has 0.
-    """
-
-    def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the loss, shape (..., n)."""
-        residuals = np.abs(decision - observations.labels)
-        return np.where(observations.present, residuals, 0.0)
-
-    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
-        """Return the signs of the residuals, shape (..., n, 1)."""
-        signs = np.sign(decision - observations.labels)
-        counts = observations.present & ~np.isnan(observations.labels)
-        return np.where(counts, signs, 0.0)[..., None]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Following:
     """The algorithm of one node, or of nodes side by side. All of its fields are public.
@@ -287,8 +267,6 @@ class Following:
     x_1 : FloatArray or None
         The first decision, shape (d,); None: the middle of the box.
     """
-
-    rows: ClassVar[None] = None
 
     dynamics: BeliefMotion
     place: FloatArray
@@ -324,14 +302,8 @@ class Following:
         object.__setattr__(self, "response", response)
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "constraint", box)
-        object.__setattr__(self, "observed_set", Box(np.zeros(1), np.full(1, self._farthest())))
-
-    def _farthest(self) -> float:
-        """Return the largest distance of a state of the box from a place."""
-        box, s = self.dynamics.box, self.dynamics.space
-        low = np.abs(np.append(box.lower[:s], self.height) - self.place)
-        high = np.abs(np.append(box.upper[:s], self.height) - self.place)
-        return float(np.sqrt((np.maximum(low, high) ** 2).sum(-1)).max()) * (1 + 1e-9)
+        space = self.dynamics.space
+        object.__setattr__(self, "observed_set", Box(box.lower[:space], box.upper[:space]))
 
     @property
     def dimension(self) -> int:
@@ -349,10 +321,16 @@ class Following:
         return self.dimension * 25.0 * (information * width + width * width)
 
     def observed(self, x: FloatArray) -> FloatArray:
-        """Return the distance expected at the states (..., d), shape (..., 1)."""
-        offsets = self._offsets(x)
-        distances: FloatArray = np.sqrt(_inner(offsets, offsets))[..., None]
-        return distances
+        """Return the position, shape (..., s)."""
+        return x[..., : self.dynamics.space]
+
+    def rows(self, decision: Decision, observations: Observations) -> FloatArray:
+        """Return the signs of expected minus measured distances, shape (..., n, 1); 0 for no number."""
+        offsets = self._offsets(decision)
+        distances = np.sqrt(_inner(offsets, offsets))
+        signs = np.sign(distances[..., None] - observations.labels)
+        counts = observations.present & ~np.isnan(observations.labels)
+        return np.where(counts, signs, 0.0)[..., None]
 
     def decide(
         self,

@@ -145,9 +145,8 @@ class Learner:
     ) -> tuple[Private[Rows], Private[FloatArray]]:
         """Return what the mechanism sums, and the mean gradient at the decision; 0 where it sums rows."""
         if self.algorithm.rows is not None:
-            return observations.with_(counts, _present).map(self.algorithm.rows), Private(
-                np.zeros(observed.shape)
-            )
+            rows = partial(self.algorithm.rows, decision)
+            return observations.with_(counts, _present).map(rows), Private(np.zeros(observed.shape))
         at = self.algorithm.gradient_point(consensus, decision)
         point = observed if at is decision else self.algorithm.observed(at)
         gradients = observations.map(partial(slot_gradients, self.loss, point)).with_(counts, _counted)

@@ -340,6 +340,34 @@ class RobustRange(OfAResidual):
         return _units(_offsets(decision, features))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeFrom(OfAResidual):
+    """Of r = ||(x, height) - place|| - distance, with the sensor's public place (p,) in place of features.
+
+    `height`: what the place has more coordinates than x. Raises ValueError unless the place is finite.
+    """
+
+    place: FloatArray = field(kw_only=True)
+    height: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        OfAResidual.__post_init__(self)  # slots make another class, of which super() does not know
+        object.__setattr__(self, "place", finite_array("place", self.place))
+
+    def expected(self, decision: FloatArray, features: Rows) -> FloatArray:
+        """Return the distances ||(x, height) - place||, shape (..., n)."""
+        distances = _lengths(self._from_place(decision))
+        return np.broadcast_to(distances, (*distances.shape[:-1], features.shape[-2]))
+
+    def _slopes(self, decision: FloatArray, features: FloatArray) -> FloatArray:
+        slopes = _units(self._from_place(decision))[..., : decision.shape[-1]]
+        return np.broadcast_to(slopes, (*slopes.shape[:-2], features.shape[-2], slopes.shape[-1]))
+
+    def _from_place(self, decision: FloatArray) -> FloatArray:
+        above = np.broadcast_to(self.height, (*decision.shape[:-1], len(self.height)))
+        return _offsets(np.concatenate((decision, above), -1), self.place[None])
+
+
 @dataclass(frozen=True, slots=True)
 class Bearing(OfAResidual):
     """Of the angle from the measured direction to that of x - s, from -pi to pi, in the plane.

@@ -124,9 +124,10 @@ def tune(
     if (pilot is None) == (not synthetic):
         raise UsageError("must have either --pilot FILE, public records, or --synthetic")
     console = Console(highlight=False)
-    if file.mesh.algorithm.alone:
-        path = "mesh", "algorithm", "name"
-        raise file.refuse(path, "has no clip, step or size to tune", file.mesh.algorithm.name)
+    if not file.mesh.algorithm.steps:
+        key = "name" if file.mesh.algorithm.alone else "curvature"
+        value = getattr(file.mesh.algorithm, key)
+        raise file.refuse(("mesh", "algorithm", key), "has no clip, step or size to tune", value)
     if file.unallowed:
         say(console, left_out(file))
     source = made_up_like(file, seed, "--synthetic") if pilot is None else from_file(file, pilot)

@@ -188,6 +188,11 @@ class CollaborationSettings(Settings):
         """The number of coordinates that the loss sees: all."""
         return self.dimension
 
+    @property
+    def public_places(self) -> bool:
+        """Whether sensors' positions are settings: never."""
+        return False
+
     def loss_of(self, _: str) -> LossSettings:
         """Return the loss of an owner: all have the same."""
         return self.loss

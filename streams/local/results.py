@@ -215,7 +215,7 @@ def summarise(
         None if held_out is None or average is None else score(loss, observed(average), *held_out),
         left_out,
         largest_network_regret(file, recorder),
-        not mesh.algorithm.alone,
+        mesh.algorithm.steps,
     )
 
 

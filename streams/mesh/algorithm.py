@@ -1,6 +1,7 @@
 """Makes the algorithm, losses, slots and schedule of a mesh from their settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -33,6 +34,7 @@ from nodes.losses.losses import (
     Logistic,
     Loss,
     RangeDifference,
+    RangeFrom,
     RangeLoss,
     RobustRange,
     Softmax,
@@ -41,6 +43,7 @@ from nodes.losses.losses import (
 )
 from nodes.machine.slots import CountSlots, Slots, TimeSlots
 from nodes.privacy.features import ClassSums, Moments, RowFeatures
+from nodes.privacy.l2_sphere import sphere_radius
 from nodes.privacy.mechanism import Mechanism
 from nodes.values import FloatArray
 from streams.mesh.plugins import Code
@@ -126,6 +129,33 @@ def algorithm(mesh: MeshSettings) -> Algorithm:
     return DynamicMirrorDescent(still, model, settings.seen, _inverse(mesh, phi)[:, list(settings.seen)])
 
 
+def following(mesh: MeshSettings, epsilons: Mapping[str, Fraction | None]) -> Algorithm:
+    """Return the algorithm of a node, or of nodes side by side in bytes order, by their epsilons."""
+    from nodes.following import BeliefMotion, Following, white_noise  # noqa: PLC0415 # few meshes follow so
+
+    settings, model, within = mesh.algorithm, mesh.algorithm.dynamics, constraint(mesh)
+    if model is None or model.orders is None or not isinstance(within, Box):
+        raise ValueError("curvature: public needs a motion model and a box")
+    space, period = model.dimensions or 1, model.period or 1.0
+    moves = motion(model.orders, space, period)
+    noise = white_noise(model.orders, space, period, settings.jerk or 0.0)
+    by_time = mesh.slots.by == "time"
+    names = sorted(epsilons)
+    responses = [1.0 if (epsilon := epsilons[name]) is None else sphere_radius(epsilon, 1) for name in names]
+    places, answers = np.array([mesh.nodes[name].place for name in names]), np.array(responses)
+    is_single = len(names) == 1
+    return Following(
+        BeliefMotion(moves.matrix, by_time, noise=noise, box=within, space=space),
+        places[0] if is_single else places,
+        answers[0] if is_single else answers,
+        settings.error or 0.0,
+        settings.presence or 1.0,
+        len(mesh.nodes),
+        () if settings.height is None else (settings.height,),
+        None if settings.x_1 is None else np.array(settings.x_1),
+    )
+
+
 def row_features(mesh: MeshSettings) -> RowFeatures | None:
     """Return the function from a record to what a release sums; None if releases are made of gradients."""
     settings, columns = mesh.algorithm, mesh.columns
@@ -208,6 +238,9 @@ def loss(mesh: MeshSettings, node: str | None, code: Code, privacy: PrivacySetti
     if settings.own is not None:
         return code.loss(settings.own, None if settings == mesh.loss else node)
     plain = plain_loss(settings)
+    if node is not None and mesh.public_places:
+        height = () if mesh.algorithm.height is None else (mesh.algorithm.height,)
+        return RangeFrom(place=np.array(mesh.nodes[node].place), height=height)
     if mesh.class_weights is None:
         return plain
     weights = np.array(mesh.label_weights)

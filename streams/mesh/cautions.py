@@ -116,8 +116,8 @@ def _beyond_the_set(whole: "Mesh") -> Iterator[str]:
 def _dominated(whole: "Mesh") -> Iterator[str]:
     """Yield a line if most of all noise is that of a few nodes, at least twice as long as the others'."""
     nodes = whole.settings.nodes
-    if not any(node.overrides for node in nodes.values()):
-        return
+    if not any(node.overrides for node in nodes.values()) or whole.settings.public_places:
+        return  # with public places a node's noise decides what its sign counts
     lengths = {name: whole.lasting_length(whole.node(name).privacy) for name in nodes}
     by_length = sorted(nodes, key=lambda name: -lengths[name])
     squares = [lengths[name] ** 2 for name in by_length]

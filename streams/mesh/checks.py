@@ -124,7 +124,9 @@ def own_problems(
         wrong += _late_problems(file, mesh, name, part)
         wrong += _labels_problems(file, mesh, name, part)
         path = ("nodes", name, "source")
-        wrong += _unit_problems(file, path, mesh, part.source)
+        wrong += _unit_problems(file, path, mesh, part.source) + _place_problems(
+            file, path, mesh, part.source
+        )
         if isinstance(part.source, LocalisationSettings):
             wrong += _localisation_problems(file, mesh, name)
         elif isinstance(part.source, OwnSourceSettings):
@@ -161,6 +163,19 @@ def _unit_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source:
             if getattr(source, key) is not None:
                 text = "l2-sphere with a unit counts every message: must not be given"
                 return [Problem(file, (*path, key), text)]
+    return []
+
+
+def _place_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source: Any) -> list[Problem]:
+    """Return the mistake of a source whose records show a position that is a setting."""
+    if not mesh.public_places:
+        return []
+    if isinstance(source, OwnSourceSettings | LibsvmSettings | CsrSettings):
+        text = "its records have features, and curvature: public has none: must be csv, json-lines, parquet, "
+        return [Problem(file, (*path, "kind"), f"{text}topic or localisation", source.kind)]
+    if isinstance(source, LocalisationSettings) and source.position is not None:
+        text = "the sensor is at mesh.nodes' place: must not be given"
+        return [Problem(file, (*path, "position"), text, list(source.position))]
     return []
 
 
@@ -255,6 +270,9 @@ def _labels_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings
 
 def _localisation_problems(file: str, mesh: MeshSettings, node: str) -> list[Problem]:
     wrong, loss = [], mesh.loss_of(node)
+    if mesh.algorithm.height is not None:
+        text = "localisation is in the plane: must not be given"
+        wrong.append(Problem(file, ("mesh", "algorithm", "height"), text, mesh.algorithm.height))
     if loss.of_a_place is None and loss.own is None:
         node_path = () if mesh.nodes[node].loss is None else ("nodes", node)
         text = "localisation measures distances and angles: must be range, bearing, range-difference or own"

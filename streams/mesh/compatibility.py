@@ -32,6 +32,10 @@ class Fitted(Protocol):
         """The number of coordinates that the loss sees."""
 
     @property
+    def public_places(self) -> bool:
+        """Whether sensors' positions are settings, and records have no features."""
+
+    @property
     def by_time(self) -> bool:
         """Whether records need a timestamp."""
 
@@ -79,6 +83,13 @@ def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -
 def feature_problems(file: str, path: tuple[str, ...], mesh: Fitted, schema: SchemaSettings) -> list[Problem]:
     """Return the mistake of a schema whose features, or their number, differ from those of the mesh."""
     shared = mesh.features
+    if mesh.public_places and schema.width:
+        text = "positions are in mesh.nodes (algorithm.curvature), and no record may show one: must be {}"
+        return [Problem(file, (*path, "features"), text, list(schema.features) or "an intercept")]
+    if mesh.public_places:
+        return []
+    if not schema.features:
+        return [Problem(file, (*path, "features"), "must not be empty", {})]
     problem = None if shared is None else features_apart(file, path, schema, shared, "mesh.features")
     return width_problems(file, path, mesh, schema.width) if problem is None else [problem]
 

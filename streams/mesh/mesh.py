@@ -29,6 +29,7 @@ from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import (
     algorithm,
     constraint,
+    following,
     loss,
     means,
     mirror_map,
@@ -69,7 +70,7 @@ from topology.schedules import Schedule
 def noise_length(mesh: MeshSettings, privacy: PrivacySettings, mechanism: Mechanism, round: int = 1) -> float:
     """Return the root mean square L2 length of the noise of `round`, where the mechanism adds it."""
     deviation = math.sqrt(2) if privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
-    size = mesh.release_dimension if mesh.algorithm.alone else mesh.loss_dimension
+    size = mesh.release_dimension if mesh.algorithm.alone else mesh.noise_dimension
     return math.sqrt(size) * deviation * mechanism.noise_scale(round)
 
 
@@ -93,7 +94,7 @@ def sampler(mesh: MeshSettings, node: str) -> Sampler:
 
 def mechanism(mesh: MeshSettings, privacy: PrivacySettings, sampler: Sampler) -> Mechanism:
     """Return the mechanism of a node with these privacy settings."""
-    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.loss_dimension
+    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.noise_dimension
     features = row_features(mesh)
     if features is not None:
         theta, dimension = features.grid.radius * features.grid.step, features.length
@@ -170,7 +171,7 @@ def price(mesh: MeshSettings, own: PrivacySettings, promised: Guarantee) -> Pric
         "epsilon": _epsilon(own.epsilon),
         "delta": own.delta,
         "algorithm": mesh.algorithm.name if mesh.algorithm.alone else None,
-        "gradient_bound": None if mesh.algorithm.alone else own.gradient_bound,
+        "gradient_bound": own.gradient_bound if mesh.algorithm.steps else None,
         "norm": own.norm,
         "bands": own.bands,
         "size": mesh.slots.size,
@@ -322,12 +323,18 @@ class Mesh:
 
         Raises NotOffered if there is no exact step.
         """
+        if self.settings.public_places:
+            return self.following(tuple(self.settings.nodes))
         features = row_features(self.settings)
         if features is None:
             return algorithm(self.settings)
         node = self.node(min(self.settings.nodes))
         ends = [end for end in (node.ledger.last_learning_round, self.settings.rounds) if end is not None]
         return means(self.settings, features, node.mechanism, min(ends, default=None))
+
+    def following(self, names: tuple[str, ...]) -> Algorithm:
+        """Return the algorithm of nodes with public places, side by side in bytes order."""
+        return following(self.settings, {name: self.node(name).mechanism.epsilon for name in names})
 
     @cached_property
     def loss(self) -> Loss:
@@ -391,7 +398,7 @@ class MeshNode:
         """The node's privacy settings: its overrides, and the clip that they lead to."""
         mesh = self.mesh.settings
         overridden, clip = mesh.privacy_of(self.name), mesh.nodes[self.name].gradient_bound
-        if clip is not None or overridden == mesh.privacy or mesh.algorithm.alone:
+        if clip is not None or overridden == mesh.privacy or not mesh.algorithm.steps:
             return overridden
         share = min(1.0, self.mesh.noise_share(overridden))
         return overridden.model_copy(update={"gradient_bound": overridden.gradient_bound * share})
@@ -440,17 +447,23 @@ class MeshNode:
         alike = (
             not mesh_settings.weighs_within_clip
             or self.privacy.gradient_bound == mesh_settings.privacy.gradient_bound
-        )
+        ) and not mesh_settings.public_places
         if settings.own is None and settings == mesh_settings.loss and alike:
             return self.mesh.loss
         return loss(mesh_settings, self.name, self.mesh.code, self.privacy)
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The mesh's algorithm, or the node's own, where its place is part of it."""
+        is_own = self.mesh.settings.public_places
+        return self.mesh.following((self.name,)) if is_own else self.mesh.algorithm
 
     @cached_property
     def learner(self) -> Learner:
         """The node's learner: its algorithm, loss, mechanism and ledger."""
         mesh = self.mesh.settings
         return Learner(
-            self.mesh.algorithm,
+            self.algorithm,
             self.loss,
             self.mechanism,
             self.ledger,

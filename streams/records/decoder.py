@@ -398,7 +398,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         rows = [(row, label) for row, label in pairs if row is not None]
         return Parts(
             np.array([row is not None for row, _ in pairs], np.bool_),
-            np.array([row for row, _ in rows]).reshape(-1, self.dimension),
+            np.array([row for row, _ in rows]).reshape(len(rows), self.dimension),
             np.array([math.nan if label is None else label for _, label in rows]),
         )
 

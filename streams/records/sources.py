@@ -194,6 +194,9 @@ def decoded(
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
     number = list(mesh.nodes).index(node)
     position = settings.position or sensor(number, len(mesh.nodes))
+    place = mesh.nodes[node].place
+    if place is not None:
+        position = (place[0], place[1])
     slots, decoder = mesh.slots, _measured(settings, mesh, node)
     size = 1 if isinstance(slots, TimeSlotsSettings) else slots.size
     readings = Readings(seed, number, position, settings, mesh.target, mesh.loss_of(node), size)
@@ -211,7 +214,9 @@ def _in_time(readings: Iterable[Reading], slots: TimeSlotsSettings) -> Iterator[
 
 def _measured(settings: LocalisationSettings, mesh: MeshSettings, node: str) -> SchemaDecoder:
     label = LabelSettings(column=LABELS.get(mesh.loss_of(node).name, "distance"))
-    schema = SchemaSettings(features=_PLACE, label=label, truth=_TRUTH if settings.truth else None)
+    schema = SchemaSettings(
+        features={} if mesh.public_places else _PLACE, label=label, truth=_TRUTH if settings.truth else None
+    )
     return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.loss_dimension)
 
 

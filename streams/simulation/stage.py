@@ -283,7 +283,9 @@ class Stage:
         if pure and own is not None and not any(node.overrides for node in nodes.values()):
             epsilon = own * plain[0]
             plain.append(epsilon)
-            nodes[names[1]] = NodeOverrides(epsilon=epsilon, key=nodes[names[1]].key)
+            nodes[names[1]] = NodeOverrides(
+                epsilon=epsilon, place=nodes[names[1]].place, key=nodes[names[1]].key
+            )
             tree_mesh["nodes"][names[1]] = {"epsilon": str(epsilon)}
         if learns is not None and mesh.privacy.budget is None and pure:
             budget = learns * mesh.slots.size * max(plain)

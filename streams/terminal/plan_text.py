@@ -106,7 +106,7 @@ def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]
             f"{node.clip_share:.3g} of the mesh's, so that the noise is no longer than by the mesh's privacy"
         )
         yield "clip", f"{subject}: {less}: the records count less (gradient_bound of the node changes it)"
-    on_gradients = node.privacy.on == "gradient" and not mesh.settings.algorithm.alone
+    on_gradients = node.privacy.on == "gradient" and mesh.settings.algorithm.steps
     if node.mechanism.epsilon is not None and on_gradients:
         yield "noise", f"{subject}: {_against_the_signal(node, rounds)}"
     yield from ((key, f"{subject}: {fact}") for key, fact in spending(node, rounds))
@@ -266,11 +266,24 @@ def motion_facts(mesh: MeshSettings) -> Iterator[tuple[str, str]]:
     else:
         description = f"{settings.model} in {settings.dimensions}, period {settings.period:g}"
     yield "motion", f"{description}; public, and the same at every node"
+    if mesh.public_places:
+        yield from _followed(mesh)
+        return
     part, size = ", ".join(map(str, observed)), len(observed)
     yield (
         "",
         f"the loss sees coordinates {part} of {mesh.dimension}: gradients, clip and noise have {size}",
     )
+
+
+def _followed(mesh: MeshSettings) -> Iterator[tuple[str, str]]:
+    settings = mesh.algorithm
+    yield (
+        "curvature",
+        f"public: jerk {settings.jerk:g}, error {settings.error:g}, presence {settings.presence or 1.0:g}",
+    )
+    yield "", "directions and lengths of steps are public, and a record gives one sign"
+    yield "", "an empty slot tosses a coin like any other, so records that are missing cost accuracy"
 
 
 # Describes which parties could forge which messages on the mesh broker, as far as a mesh file shows it.

@@ -113,7 +113,7 @@ def shared(file: AnyFile) -> list[str]:
 
 
 def _privacy(mesh: MeshSettings) -> str:
-    subject = mesh.algorithm.name if mesh.algorithm.alone else None
+    subject = mesh.algorithm.name if mesh.algorithm.alone else _subject(mesh)
     kinds = list(dict.fromkeys(protection(mesh.privacy_of(name), subject) for name in mesh.nodes))
     return kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds of privacy"
 
@@ -134,14 +134,23 @@ def described(node: MeshNode, rounds: int | None) -> str:
     if settings.algorithm.alone:
         size = f"{settings.release_dimension:,} numbers"
         clip = f"{settings.algorithm.name}, {size}, of records that are held within a bound"
+    if settings.public_places:
+        clip = "sensors' places are public"
     if mechanism.epsilon is None:
         return f"{mechanism.name}; {clip}; no noise"
     calibration = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
     noise_details = _less_noise(mechanism) if isinstance(mechanism, L2Sphere) else ""
     noise_details = _correlated(mechanism.band.matrix) if mechanism.band is not None else noise_details
     noise = _noise(node, mechanism, rounds)
-    subject = "sums" if settings.algorithm.alone else privacy.on
+    subject = _subject(settings) or privacy.on
     return f"{privacy.mechanism} on the {subject}{calibration}; {clip}; {noise}{noise_details}"
+
+
+def _subject(mesh: MeshSettings) -> str | None:
+    """Return what the noise is on, if not gradients or parameters."""
+    if mesh.public_places:
+        return "sign of a residual"
+    return "sums" if mesh.algorithm.alone else None
 
 
 def _noise(node: MeshNode, mechanism: Mechanism, rounds: int | None) -> str:
@@ -151,8 +160,11 @@ def _noise(node: MeshNode, mechanism: Mechanism, rounds: int | None) -> str:
     quantity = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
     if node.mesh.settings.algorithm.alone:
         quantity = "the round's sum over its size"
+    if node.mesh.settings.public_places:
+        quantity = "the round's sign"
     kind = "simulated" if mechanism.simulated else "exact"
-    return f"{kind} {_SCALES[privacy.mechanism]} {scale} on each coordinate of {quantity}"
+    axes = "" if node.mesh.settings.public_places else "each coordinate of "
+    return f"{kind} {_SCALES[privacy.mechanism]} {scale} on {axes}{quantity}"
 
 
 def _less_noise(mechanism: L2Sphere) -> str:
@@ -160,7 +172,7 @@ def _less_noise(mechanism: L2Sphere) -> str:
 
     Its L1 bound sqrt(d) theta clips no gradient of an L2 norm up to theta.
     """
-    if mechanism.batch_size <= mechanism.laplace_is_better_above:
+    if mechanism.dimension == 1 or mechanism.batch_size <= mechanism.laplace_is_better_above:
         return ""
     bound = mechanism.theta * mechanism.dimension**0.5
     above = f"{mechanism.laplace_is_better_above:,.0f} records"

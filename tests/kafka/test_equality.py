@@ -6,7 +6,8 @@ import pytest
 from nodes.values import Consensus
 from streams.tools.model.writing import public_model
 from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
-from tests.support.meshes.files import written
+from tests.support.meshes.files import changed, written
+from tests.support.meshes.following import following
 from tests.support.processes.mesh import LiveMesh, mesh_file, released_in_memory
 
 pytestmark = pytest.mark.kafka
@@ -52,6 +53,17 @@ def test_six_processes_release_what_one_does(tmp_path, broker, moving):
     with LiveMesh(path) as mesh:
         mesh.run_through()
         equal(mesh.values(), released_in_memory(path))
+
+
+def test_beliefs_are_released_as_in_one_process(tmp_path, broker):
+    """Releases hold a covariance beside the state: on the wire, in journals and topics."""
+    base = written(tmp_path, following(changed(rounds=40)))
+    path = mesh_file(tmp_path, base, broker.address, **WAITING)
+    with LiveMesh(path) as mesh:
+        mesh.run_through()
+        equal(mesh.values(), released_in_memory(path))
+        model = public_model(mesh.file)
+    assert len(model.newest) == len(model.average) == mesh.file.mesh.dimension == 4
 
 
 @pytest.mark.parametrize(

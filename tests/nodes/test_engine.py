@@ -21,6 +21,7 @@ from streams.mesh.settings.algorithm import (
 from streams.mesh.settings.mesh import GraphSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from tests.support.meshes.files import changed, loaded
+from tests.support.meshes.following import FOLLOWING
 from topology.graph import erdos_renyi, from_edges, star
 from topology.keyed import generator
 from topology.schedules import closing_rounds
@@ -73,6 +74,8 @@ CASES = {
     "switching": {"topology": {"graph": "complete", "switching": 0.5}},
     "cycle": {"topology": {"graph": None, "cycle": ["ring", {"matrix": MATRIX}, "star"]}},
     "velocity": {"algorithm": MOVING, "dimension": 4, "rounds": 30},
+    "public directions": FOLLOWING | {"rounds": 40},
+    "public directions, switching": FOLLOWING | {"topology": {"graph": "complete", "switching": 0.5}},
     "acceleration": {
         "algorithm": FASTER,
         "dimension": 6,
@@ -274,7 +277,8 @@ def engine(file, cls=SimulatedSampler):
     """The engine of a mesh file."""
     names = tuple(sorted(file.mesh.nodes))
     sampler = cls(file.mesh.seed, names)
-    return Engine(file.resolved.node(names[0]).learner_with(sampler), file.resolved.schedule)
+    learner = replace(file.resolved.node(names[0]).learner_with(sampler), algorithm=file.resolved.algorithm)
+    return Engine(learner, file.resolved.schedule)
 
 
 def slots(observations):

@@ -9,13 +9,14 @@ import pytest
 from nodes.accounting.guarantee import Ledger
 from nodes.checks import OutOfRange
 from nodes.dynamics import motion
-from nodes.following import MOST_MOVES, BeliefMotion, Following, MeasuredDistance, inverse, white_noise
+from nodes.following import MOST_MOVES, BeliefMotion, Following, inverse, white_noise
 from nodes.geometry.constraints import Box
 from nodes.learner import Learner
+from nodes.losses.losses import RangeFrom
 from nodes.privacy.exact import ExactSampler, SimulatedSampler
 from nodes.privacy.l2_sphere import L2Sphere, sphere_radius
 from nodes.privacy.private import Private
-from nodes.values import Consensus, Observations
+from nodes.values import Consensus, Decision, Observations
 
 BOX = Box(np.array([-4.0, -3.0, -1.5, -1.0]), np.array([4.0, 5.0, 1.5, 1.0]))
 PLACES = np.array([[-1.0, 3.6, 0.1], [-0.4, 4.0, 1.5], [0.2, 3.1, 0.1], [0.8, 3.6, 1.5]])
@@ -40,7 +41,8 @@ def of_node(number):
 
 def learner(algorithm, sampler):
     mechanism = L2Sphere(1.0, EPSILON, 1, 1, sampler)
-    return Learner(algorithm, MeasuredDistance(), mechanism, Ledger(EPSILON, 1, None), 1)
+    loss = RangeFrom(place=algorithm.place, height=(HEIGHT,))
+    return Learner(algorithm, loss, mechanism, Ledger(EPSILON, 1, None), 1)
 
 
 def some_releases(rounds=5, seed=3):
@@ -123,13 +125,14 @@ def test_a_node_has_the_same_bits_alone_and_among_others():
     releases, algorithm = some_releases(9), following(response=np.full(4, COTH))
     answers = np.array([[COTH], [-COTH], [-COTH], [COTH]])
     together, decided = algorithm.update(1, releases, answers), algorithm.decide(1, Consensus(releases))
-    relayed, seen = algorithm.contain(algorithm.dynamics.moved(releases)), algorithm.observed(decided)
+    relayed, slot = algorithm.contain(algorithm.dynamics.moved(releases)), np.full((4, 1), 4.1)
+    signs = algorithm.rows(decided, Observations(np.zeros((4, 1, 0)), slot, slot > 0))
     for k, release in enumerate(releases):
         alone = of_node(k)
         assert alone.update(1, release, answers[k]).tobytes() == together[k].tobytes()
         assert alone.decide(1, Consensus(release)).tobytes() == decided[k].tobytes()
         assert alone.contain(alone.dynamics.moved(release)).tobytes() == relayed[k].tobytes()
-        assert alone.observed(decided[k]).tobytes() == seen[k].tobytes()
+        assert alone.rows(decided[k], record(4.1)).tobytes() == signs[k].tobytes()
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 6, 9])
@@ -206,7 +209,8 @@ def leans(distance, draws, epsilon):
     mechanism = L2Sphere(1.0, epsilon, draws, 1, SimulatedSampler(5, "a"))
     labels = np.full(draws, distance)
     slots = Observations(np.zeros((draws, 0)), labels, ~np.isnan(labels))
-    gradients = MeasuredDistance().gradients(np.full(1, 4.0), slots)
+    at = Decision(np.array([0.0, -1.0, 0.0, 0.0]))
+    gradients = of_node(0).rows(at, slots)
     (mean,) = mechanism.privatise(1, Private(gradients), lambda gradient: gradient).release
     return (1 - mean / mechanism.length) / 2
 
@@ -245,8 +249,9 @@ def wall(epsilon, rounds=400, graph="complete", **changes):
         x = algorithm.decide(t + 1, z)
         far[t] = np.sqrt(((x[:, :2] - at[:2]) ** 2).sum(-1))
         measured = np.linalg.norm(at - PLACES, axis=-1) + ERROR * random.standard_normal(4)
-        signs = np.sign(algorithm.observed(x)[:, 0] - measured) * np.where(random.random(4) < kept, 1, -1)
-        releases = algorithm.update(t + 1, z, coth * signs[:, None])
+        slots = Observations(np.zeros((4, 1, 0)), measured[:, None], np.ones((4, 1), bool))
+        signs = algorithm.rows(x, slots)[:, 0] * np.where(random.random((4, 1)) < kept, 1, -1)
+        releases = algorithm.update(t + 1, z, coth * signs)
     return far
 
 
@@ -267,7 +272,7 @@ def test_without_directions_a_target_is_lost(monkeypatch):
 def test_at_the_sensor_there_is_no_direction():
     algorithm = following(np.array([0.5, 1.0, HEIGHT]), x_1=np.array([0.5, 1.0, 0.0, 0.0]))
     z = Consensus(algorithm.start)
-    assert algorithm.observed(algorithm.decide(1, z)) == pytest.approx(0.0, abs=1e-12)
+    assert algorithm.decide(1, z)[:2] == pytest.approx([0.5, 1.0], abs=1e-12)
     after = algorithm.decide(2, Consensus(algorithm.update(1, z, np.array([COTH]))))
     assert after == pytest.approx([0.5, 1.0, 0.0, 0.0], abs=1e-12)
 

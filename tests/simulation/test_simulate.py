@@ -19,6 +19,7 @@ from streams.simulation.search import MeshStage, SearchOutcome, run, search, shr
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING
 from tests.support.meshes.files import changed, loaded
+from tests.support.meshes.following import following
 
 MESH = Path(__file__).parent / "mesh.yaml"
 MANY = 100
@@ -54,8 +55,11 @@ def test_a_node_may_leave_by_a_wish_that_was_taken_back_before_it_was_told_so():
     assert run(stage, 8056, (12, 14, 15, 17, 19)).violation is None
 
 
-def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
-    stage = MeshStage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
+@pytest.mark.parametrize("public", [False, True], ids=["gradients", "public directions"])
+def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path, public):
+    """With public directions they correct nothing, which the oracle expects too."""
+    tree = following(changed()) if public else changed(algorithm=MOVING, dimension=4)
+    stage = MeshStage(loaded(tmp_path, tree))
     outcomes = list(search(stage, range(20)))
     assert [found.violation for found in outcomes if found.violation] == []
     assert any(Reached.LATE in found.history.reached for found in outcomes)

@@ -392,6 +392,42 @@ def _public_point(value: object) -> object:
     return value
 
 
+_CURVED = ("jerk", "error", "presence", "height")
+_PLAIN = ("step_size", "mirror_map", "gains", "observes", "regulariser", "gradient_at")
+"""Settings of a gradient step, which following by public directions has none of."""
+
+
+def check_curvature(settings: "AlgorithmSettings") -> None:
+    """Raise a refusal unless settings fit `curvature`, or are without it and its keys."""
+    if settings.curvature is None:
+        key = next((key for key in _CURVED if getattr(settings, key) is not None), None)
+        if key is not None:
+            raise refusal("goes with curvature: public: must not be given without it", key)
+        return
+    if settings.name != "dpdo-nc":
+        raise refusal(f"{settings.name} has no curvature: must be dpdo-nc", "name")
+    for key in _PLAIN:
+        if key in settings.model_fields_set:
+            raise refusal("curvature: public computes the step: must not be given", key)
+    for key in ("dynamics", "jerk", "error"):
+        if getattr(settings, key) is None:
+            needed = "a motion model" if key == "dynamics" else "it, above 0"
+            raise refusal(f"missing: curvature: public needs {needed}", key)
+
+
+def check_followed(dynamics: DynamicsSettings) -> None:
+    """Raise a refusal unless a motion model is one of positions, whose jerk is known."""
+    if dynamics.model is None:
+        text = "curvature: public needs a model, whose jerk it knows: must be constant-velocity or"
+        raise refusal(f"{text} constant-acceleration", "dynamics", "matrix")
+    if (dynamics.dimensions or 1) > MOST_CURVED:
+        text = f"curvature: public is for positions: must be at most {MOST_CURVED}"
+        raise refusal(text, "dynamics", "dimensions")
+
+
+MOST_CURVED = 3
+"""The most coordinates of a position that is followed by public directions."""
+
 ALONE = ("class-sums", "moments")
 """Algorithms that release sums of functions of records, not gradients. They need no set, step or clip."""
 _OF_ROWS = {"kappa": ("moments",), "entries": ("class-sums",), "signed": ALONE}
@@ -440,6 +476,22 @@ class AlgorithmSettings(Settings):
     moves the position, the velocity and the acceleration. [k1, k2] stands for the mirror map whose Q^-1 is
     [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]. Not given: for a matrix, or with another mirror map."""
 
+    curvature: Literal["public"] | None = Field(None, exclude_if=absent)
+    """`public`: each node's `place` is a setting, so the direction of a record's gradient is public, and its
+    length of step follows from a public covariance. Only the sign of a residual is private: one number a
+    record. For dpdo-nc with a model and the loss `range`, one record a slot, l2-sphere or no noise; there is
+    no step size, clip or gain to choose. Not given: gradients, as above."""
+    jerk: Positive | None = Field(None, exclude_if=absent)
+    """With `curvature`: how fast the model's highest derivative wanders. In a time t the change of a velocity
+    has the standard deviation jerk sqrt(t). Needed with it, not given without."""
+    error: Positive | None = Field(None, exclude_if=absent)
+    """With `curvature`: the standard deviation of a distance's error. Needed with it, not given
+    without."""
+    presence: Annotated[float, Field(gt=0, le=1)] | None = Field(None, exclude_if=absent)
+    """With `curvature`: the share of slots that hold a record, as known without looking. Not given: 1."""
+    height: float | None = Field(None, exclude_if=absent)
+    """With `curvature`: the coordinate of the target that places have and the motion model has not, such as
+    its height above the ground. Not given: places have as many coordinates as the model's position."""
     kappa: Annotated[float, Field(ge=0.01, le=100)] | None = Field(None, exclude_if=absent)
     """For moments: the weight of the classes' sums relative to the second moments. A larger weight is better
     where noise is large. Not given: 3."""
@@ -455,15 +507,22 @@ class AlgorithmSettings(Settings):
         """Whether the algorithm releases sums of functions of records, and needs no set, step or clip."""
         return self.name in ALONE
 
+    @property
+    def steps(self) -> bool:
+        """Whether it steps along clipped gradients of a loss, and so has a clip, a step size and a regret."""
+        return not self.alone and self.curvature is None
+
     @model_validator(mode="after")
     def _of_rows(self) -> Self:
+        check_curvature(self)
         for key, names in _OF_ROWS.items():
             if key in self.model_fields_set and self.name not in names:
                 raise refusal(f"is for {' and '.join(names)}, not for {self.name}", key)
         foreign_keys = sorted(self.model_fields_set - _WITH_THEM)
         if self.alone and foreign_keys:
             raise refusal(f"{self.name} has no such setting: must not be given", foreign_keys[0])
-        for key in () if self.alone else ("constraint", "step_size"):
+        needed = ("constraint", "step_size") if self.curvature is None else ("constraint",)
+        for key in () if self.alone else needed:
             if key not in self.model_fields_set:
                 raise refusal("missing: must be given", key)
         return self
@@ -488,7 +547,10 @@ class AlgorithmSettings(Settings):
         if self.regulariser != 0:
             raise refusal("with dynamics it would stop what moves: must be 0", "regulariser")
         check_observes(self.dynamics, self.observes)
-        check_gains(self.dynamics, self.gains, euclidean=self.mirror_map.euclidean)
+        if self.curvature is None:
+            check_gains(self.dynamics, self.gains, euclidean=self.mirror_map.euclidean)
+        else:
+            check_followed(self.dynamics)
         box = self.constraint.box
         corners = None if box is None else {"lower": len(box.lower), "upper": len(box.upper)}
         check_set(self.dynamics, self.constraint.reach, corners)

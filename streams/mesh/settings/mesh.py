@@ -292,6 +292,7 @@ class MeshSettings(Settings):
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
         self._check_rows()
+        check_places(self)
         differing = [name for name, node in self.nodes.items() if node.loss is not None]
         if self.class_weights is not None and differing:
             raise refusal(f"goes with one loss for all, and node {differing[0]} has its own", "class_weights")
@@ -356,7 +357,7 @@ class MeshSettings(Settings):
         """
         name, privacy = self.algorithm.name, self.privacy
         if not self.algorithm.alone:
-            if "gradient_bound" not in privacy.model_fields_set:
+            if self.algorithm.steps and "gradient_bound" not in privacy.model_fields_set:
                 raise refusal("missing: must be given", "privacy", "gradient_bound")
             return
         if "gradient_bound" in privacy.model_fields_set:
@@ -418,8 +419,20 @@ class MeshSettings(Settings):
                 return (self.loss.softmax or 2) * (columns + 1)
             case "moments":
                 return (columns + 4) * (columns + 1) // 2
+            case _ if self.algorithm.curvature is not None:
+                return sum(length * (length + 3) // 2 for length in (self.dimension, self.loss_dimension))
             case _:
                 return self.dimension
+
+    @property
+    def noise_dimension(self) -> int:
+        """The length of the gradients that a mechanism randomises."""
+        return 1 if self.public_places else self.loss_dimension
+
+    @property
+    def public_places(self) -> bool:
+        """Whether sensors' positions are settings, and records have no features."""
+        return self.algorithm.curvature is not None
 
     @property
     def loss_dimension(self) -> int:
@@ -503,6 +516,51 @@ class MeshSettings(Settings):
     def digest(self) -> bytes:
         """Return 16 bytes of the SHA-256 of `agreed_text`."""
         return hashlib.sha256(self.agreed_text.encode()).digest()[:16]
+
+
+# Settings of sensors whose positions are public (`curvature: public`).
+
+
+def check_places(mesh: MeshSettings) -> None:
+    """Raise a refusal unless nodes have places exactly where curvature is public, and the rest fits that."""
+    if not mesh.public_places:
+        name = next((name for name, node in mesh.nodes.items() if node.place is not None), None)
+        if name is not None:
+            text = "goes with algorithm.curvature: public: must not be given without it"
+            raise refusal(text, "nodes", name, "place")
+        return
+    _check_signs(mesh.privacy)
+    word = "curvature: public"
+    if mesh.loss.range_ is None or mesh.loss.range_.huber is not None:
+        raise refusal(f"{word} is for distances: must be range, without huber", "loss")
+    if mesh.slots.size != 1:
+        raise refusal(f"{word} takes one record a slot: must be 1", "slots", "size")
+    if mesh.features is not None and mesh.features.width:
+        text = f"{word} has positions in mesh.nodes, and no record may show one: must be {{}}"
+        raise refusal(text, "features", "features")
+    for name, node in mesh.nodes.items():
+        _check_place(name, node, mesh.loss_dimension + (mesh.algorithm.height is not None))
+
+
+def _check_signs(privacy: PrivacySettings) -> None:
+    word = "curvature: public"
+    if privacy.mechanism not in {"l2-sphere", "none"}:
+        raise refusal(f"{word} releases one sign: must be l2-sphere or none", "privacy", "mechanism")
+    if "gradient_bound" in privacy.model_fields_set:
+        raise refusal(f"{word} clips no gradient: must not be given", "privacy", "gradient_bound")
+    if privacy.unit is not None:
+        raise refusal(f"{word} protects records alone: must not be given", "privacy", "unit")
+
+
+def _check_place(name: str, node: NodeOverrides, wide: int) -> None:
+    foreign_keys = sorted(node.overrides - {"epsilon"})
+    if foreign_keys:
+        text = "curvature: public has nodes differ in epsilon alone: must not be given"
+        raise refusal(text, "nodes", name, foreign_keys[0])
+    if node.place is None:
+        raise refusal(f"missing: curvature: public needs {wide} numbers", "nodes", name, "place")
+    if len(node.place) != wide:
+        raise refusal(f"must be {wide} numbers", "nodes", name, "place")
 
 
 # With a privacy unit the settings name the epsilon of all its rounds at `sharing` nodes. For Gaussian noise

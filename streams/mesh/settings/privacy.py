@@ -11,7 +11,17 @@ from nodes.accounting.calibration import LEAST_DELTA
 from nodes.accounting.releases import GrowingEpsilon, uniform_epsilon
 from nodes.privacy.bisr_coefficients import MOST_BANDS
 from streams.mesh.settings.algorithm import LossSettings
-from streams.mesh.settings.base import Count, Exact, Positive, Seconds, Settings, absent, refusal, tagged
+from streams.mesh.settings.base import (
+    Count,
+    Exact,
+    Positive,
+    Seconds,
+    Settings,
+    Vector,
+    absent,
+    refusal,
+    tagged,
+)
 from streams.mesh.settings.keys import PublicKey
 
 # Settings of spending: the epsilon of a release or of a schedule of releases, and the budget of a stream.
@@ -307,6 +317,9 @@ class NodeOverrides(Settings):
     loss: LossSettings | None = None
     """The node's own loss of the same decision, as for another kind of sensor. Not given: that of the
     mesh."""
+    place: Vector | None = None
+    """The position of the node's sensor. `curvature: public` needs it of each node; not given otherwise, as
+    positions are then features of records."""
     key: PublicKey | None = None
     """The public key of what the node signs, as `mirrormesh key` shows it. Not given: the node signs
     nothing."""
@@ -314,7 +327,7 @@ class NodeOverrides(Settings):
     @property
     def overrides(self) -> set[str]:
         """The names of the settings in which the node differs."""
-        return {name for name in self.model_fields_set if getattr(self, name) is not None} - {"key"}
+        return {name for name in self.model_fields_set if getattr(self, name) is not None} - {"key", "place"}
 
 
 def members(value: object) -> object:

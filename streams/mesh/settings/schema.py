@@ -450,8 +450,9 @@ class UnitBound(NamedTuple):
 class SchemaSettings(Settings):
     """A record's columns. Columns that it does not name are not read."""
 
-    features: Annotated[dict[str, ColumnSettings], Field(min_length=1)]
-    """The columns that become features, in this order."""
+    features: dict[str, ColumnSettings]
+    """The columns that become features, in this order. `{}` where `algorithm.curvature` is `public`, and
+    nowhere else."""
     label: LabelSettings
     """The label's column; it must not be a feature."""
     intercept: bool | Literal["outside"] = False

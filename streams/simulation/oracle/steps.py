@@ -78,7 +78,9 @@ class NodeAccount:
         nodes = mesh["nodes"]
         if isinstance(nodes, Mapping):
             privacy |= {
-                key: value for key, value in (nodes[name] or {}).items() if key not in {"loss", "key"}
+                key: value
+                for key, value in (nodes[name] or {}).items()
+                if key not in {"loss", "key", "place"}
             }
         leaves = privacy.get("after_budget") == "leave"
         kind, size = privacy["mechanism"], int(mesh["slots"].get("size", 1))

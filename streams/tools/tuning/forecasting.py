@@ -139,7 +139,7 @@ def without_privacy(mesh: MeshSettings) -> MeshSettings:
 def noise_over_signal(file: MeshFile, pilot: Pilot) -> float | None:
     """Return the noise's length over the signal's."""
     mesh = file.mesh
-    on_gradients = mesh.privacy.on == "gradient" and not mesh.algorithm.alone
+    on_gradients = mesh.privacy.on == "gradient" and mesh.algorithm.steps
     if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or not on_gradients:
         return None
     trial_mesh = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
