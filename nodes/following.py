@@ -84,9 +84,9 @@ class BeliefMotion(Dynamics):
     """Motion of packed beliefs: x' = F x, P' = F P F' + `noise`.
 
     A packed belief (..., D) is (Y x, Y, x, M): d numbers, the upper triangle of Y = P^-1, the position (s,),
-    and the upper triangle of M = RHO A + (1 - RHO) x x'. Its weighted averages are those that beliefs need.
-    Positions are the first s coordinates of a state. Raises ValueError unless the sizes fit, and `noise` is
-    positive definite.
+    and the upper triangle of M = RHO A + (1 - RHO) x x'. A node needs nothing of its neighbours' beliefs but
+    the weighted average of the packed ones. Positions are the first s coordinates of a state. Raises
+    ValueError unless the sizes fit, and `noise` is positive definite.
     """
 
     noise: FloatArray = field(kw_only=True)

@@ -174,7 +174,7 @@ __all__ = ["Graph", "complete", "erdos_renyi", "from_edges", "grid", "ring", "st
 def from_edges(nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, directed: bool = False) -> Graph:
     """Return the graph with these (source, target) edges; duplicates count once.
 
-    Raises ValueError for a node named twice, an edge between unknown nodes, a self-loop.
+    Raises ValueError for a node named twice, an edge between unknown nodes, or a self-loop.
     """
     ordered = tuple(sorted(nodes))
     index = {name: position for position, name in enumerate(ordered)}

@@ -105,10 +105,10 @@ def theorem_2(noise: float, *, rho: float, convexity: float, queries: int, dimen
 
 
 def fit(noises: FloatArray, fitness: FloatArray, sampling: float, power: Power) -> Fit:
-    """Fit floor and slope >= 0 to the mean psi over runs, `fitness` (levels, runs) at `noises` (levels,).
+    """Fit floor + slope noise^power, both >= 0, to the relative fitness psi, by least relative squares.
 
-    Least squares of relative errors. Raises ValueError for fewer than two levels, or a mean psi that is not
-    finite and above 0.
+    `fitness` (levels, runs) is psi at `noises` (levels,); its mean over runs is fitted. Raises ValueError for
+    fewer than two levels, or a mean psi that is not finite and above 0.
     """
     means = fitness.mean(1)
     if len(noises) < 2 or not (np.isfinite(means) & (means > 0)).all():
@@ -206,9 +206,10 @@ _NEAR, _FLAT = 1e-8, 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cost:
-    """f(theta) = eta/2 ||theta||^2 + the mean loss of records `features` (n, d), `labels` (n,).
+    """f(theta) = eta/2 ||theta||^2 + the mean loss of the records: `features` (n, d) and `labels` (n,).
 
-    `loss` is one of the score alone; eta is the `regulariser`. Raises ValueError without records.
+    eta is the `regulariser`. `loss` depends on the score and the label alone. Raises ValueError without
+    records.
     """
 
     loss: Loss

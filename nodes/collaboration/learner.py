@@ -5,8 +5,8 @@ Rules
 * Events go in, effects come out. A refused event changes nothing (`Misused`). An owner's mistakes are noticed
   and ignored.
 * Query k is sent once its record is durable. It is over once all owners have answered, or at its deadline
-  with the answers received by then. The weights are the owners' public influence over that of all owners
-  that answered: with n_l as the influence, n_l/n. If no owner has answered, the learner waits for another
+  with the answers received by then. The weight of an owner that answered is its public influence divided by
+  the sum over all that answered, such as n_l/n. If no owner has answered, the learner waits for another
   deadline.
 * Of an owner's responses to a query the first counts. A second response with other bytes is evidence, if it
   is to the current query or the one before.

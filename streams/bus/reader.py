@@ -82,7 +82,7 @@ class KafkaReader(Reader):
     `record` and `failed` are called in the reader's thread; nothing is read meanwhile. `failed` takes (topic,
     error) once for OffsetOutOfRange, Denied or UnknownTopic: the topic yields nothing more until `move`. Any
     other BusError ends the thread. An unreachable broker is not a failure: reading continues when it is back.
-    `between` is called after the records that are there together, and at least every `POLL` seconds.
+    `between` is called after each batch of records, and at least every `POLL` seconds.
 
     `largest`: the bytes of the largest value of all topics (None: not known). `lossy`: as `Bus.subscribe`.
     """

@@ -309,10 +309,11 @@ def shared_users(file: AnyFile) -> tuple[User, ...]:
 
 
 class UserPlan:
-    """The changes to make on the brokers, read when this object is made. A context manager.
+    """The changes of users, rights and quotas that the brokers need. A context manager.
 
-    `only`: the side to change; None: both. `folder`: where passwords are read and written. Raises
-    MeshFileError, UsageError, BusError if a broker refuses.
+    The constructor reads the brokers' current state. `only`: change the mesh broker or the data brokers
+    alone; None: both. `folder`: where passwords are read and written. Raises MeshFileError, UsageError, and
+    BusError if a broker refuses.
     """
 
     def __init__(self, file: AnyFile, folder: Path | None, only: Side | None = None) -> None:

@@ -13,7 +13,7 @@ from streams.cli.command_line import MeshArgument, cautioned
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.status.account import charge_counts
 from streams.status.audit import (
     Subject,
@@ -93,7 +93,7 @@ def mechanism(
     file = cautioned(load_any(mesh))
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence {confidence}: must be above 0 and below 1")
-    serve("audit mechanism", file, node, draws, confidence)
+    dispatch("audit mechanism", file, node, draws, confidence)
 
 
 def audit_mechanisms(file: MeshFile, node: str | None, draws: int | None, confidence: float) -> None:
@@ -140,7 +140,7 @@ def releases(
       mirrormesh audit releases mesh.yaml
       mirrormesh audit releases mesh.yaml --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("audit releases", cautioned(load_any(mesh)), no_file(state), as_json=as_json)
+    dispatch("audit releases", cautioned(load_any(mesh)), no_file(state), as_json=as_json)
 
 
 def audit_of_releases(file: MeshFile, state: Path | None, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from streams.cli.command_line import MeshArgument, cautioned
 from streams.ledger import Reuse
 from streams.mesh.errors import chosen, no_file
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.status.account import PrivacyAccount, accounts
 from streams.terminal.report import say_facts
 from streams.terminal.text import account_facts
@@ -43,7 +43,7 @@ def budget(
       mirrormesh budget mesh.yaml
       mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("budget", cautioned(load_any(mesh)), node, no_file(state), as_json=as_json)
+    dispatch("budget", cautioned(load_any(mesh)), node, no_file(state), as_json=as_json)
 
 
 def budget_of_nodes(file: MeshFile, node: str | None, state: Path | None, *, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from streams.cli.command_line import CodeOption, MeshArgument
 from streams.mesh.compatibility import by_time
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, told_once
 from streams.mesh.file import MeshFile, ended_slots, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.mesh.settings.node import (
     FileSettings,
     LocalisationSettings,
@@ -84,7 +84,7 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
     Example:
       mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("check", load_any(mesh, code=code or ()), last=last)
+    dispatch("check", load_any(mesh, code=code or ()), last=last)
 
 
 def check_nodes(file: MeshFile, *, last: bool) -> None:

@@ -16,7 +16,7 @@ from streams.ledger import data_of
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.metrics.endpoint import NotServed
 from streams.runtime.process import ProcessStopped, Stop
 from streams.state.spends import keep_fed
@@ -155,7 +155,7 @@ def feed(
         start_logging(json=True, level="info")
     serving = FeedServing(address("--private-metrics", private_metrics), log is LogFormat.JSON, stay)
     warn = LOGGER.warning if serving.json else to_standard_error
-    serve("feed", cautioned(load_any(mesh, code=code or ()), warn), name, options, state, serving)
+    dispatch("feed", cautioned(load_any(mesh, code=code or ()), warn), name, options, state, serving)
 
 
 def feed_nodes(

@@ -18,7 +18,7 @@ from streams.collaboration.settings import OwnerTerms
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts, table
 from streams.terminal.text import counted
@@ -85,7 +85,7 @@ def forecast(
         raise UsageError(f"--plot: matplotlib is missing. {MISSING}")
     options = ForecastOptions(pilot, constants, tuple(what_if or ()), plot, output, rounds, seed)
     file = cautioned(load_any(mesh, code=code or ()))
-    serve("forecast", file, options, synthetic=synthetic, as_tree=as_tree)
+    dispatch("forecast", file, options, synthetic=synthetic, as_tree=as_tree)
 
 
 class ForecastOptions(NamedTuple):

@@ -29,7 +29,7 @@ from streams.cli.command_line import (
 from streams.local.results import write_whole
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import MeshFile, load, load_any
-from streams.mesh.kind import WrongKind, serve
+from streams.mesh.kind import WrongKind, dispatch
 from streams.mesh.model_file import Model, VectorName
 from streams.mesh.settings.brokers import BrokerSettings, RegistrySettings
 from streams.metrics.judgement import compared
@@ -81,7 +81,7 @@ def model(
       mirrormesh model mesh.yaml --output fraud --state /var/lib/mirrormesh --node east
       mirrormesh model lending.yaml --own bank-c --star rates.json --output bank-c
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("model", cautioned(load_any(mesh)), output, ModelOptions(state, node, own, star))
+    dispatch("model", cautioned(load_any(mesh)), output, ModelOptions(state, node, own, star))
 
 
 @dataclass(frozen=True, slots=True)

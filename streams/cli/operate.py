@@ -25,7 +25,7 @@ from streams.collaboration.wire import Wire
 from streams.live.scheduler_process import LOGGER, end_run
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import MeshFile, load, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop
 from streams.state.folder import StateFolder, read_wish, withdraw_wish, write_wish
@@ -338,7 +338,7 @@ def deadletters(
       mirrormesh deadletters mesh.yaml east
       mirrormesh deadletters mesh.yaml east --last 100 --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    serve("deadletters", cautioned(load_any(mesh)), node, last, content=content, as_json=as_json)
+    dispatch("deadletters", cautioned(load_any(mesh)), node, last, content=content, as_json=as_json)
 
 
 def node_letters(file: MeshFile, node: str, last: int, *, content: bool, as_json: bool) -> None:

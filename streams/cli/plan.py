@@ -10,7 +10,7 @@ from rich.console import Console
 from streams.cli.command_line import EstimateOptions, MeshArgument, RoundsOption
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import record_count
 from streams.terminal.plan_text import Fact, facts
@@ -78,7 +78,7 @@ def plan(
         if value is not None and not estimated:
             raise UsageError(f"{option}: is for --estimate, which must be given too")
     options = EstimateOptions(records, positive) if estimated else None
-    serve("plan", load_any(mesh), rounds, options)
+    dispatch("plan", load_any(mesh), rounds, options)
 
 
 def plan_nodes(file: MeshFile, rounds: int | None, estimated: EstimateOptions | None) -> None:

@@ -15,7 +15,7 @@ from streams.local.results import MODEL, ROUNDS, SUMMARY, Summary, summarise, wr
 from streams.local.run import LocalRun, LocalSpends, mesh_parts
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.mesh.user_code import OrderlyEnd
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import FaultCounts
@@ -131,7 +131,7 @@ def run(
       zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
     """  # noqa: D301 # \b is click's mark: no new line breaks
     options = {"rounds": rounds, "seed": seed, "output": output, "state": state}
-    serve("run", load_any(mesh, code=code or ()), **options, other_data=other_data, quiet=quiet)
+    dispatch("run", load_any(mesh, code=code or ()), **options, other_data=other_data, quiet=quiet)
 
 
 def run_nodes(

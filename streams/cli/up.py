@@ -14,7 +14,7 @@ from streams.bus.provision import Differs
 from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned
 from streams.mesh.errors import UsageError, naming, writable_folder
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.runtime.process import Stop
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
@@ -145,7 +145,7 @@ def up(
         metrics_from = OBSERVED_FROM
     folder = state or default_folder(file)
     options = Options(folder, rate, not no_feed, metrics_from, observing, replay, processes, other_data)
-    serve("up", file, options, plain=plain)
+    dispatch("up", file, options, plain=plain)
 
 
 def up_nodes(file: MeshFile, options: Options, *, plain: bool) -> None:

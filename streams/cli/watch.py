@@ -20,7 +20,7 @@ from streams.bus.logs import reach
 from streams.cli.command_line import MeshArgument, WatchOptions, cautioned
 from streams.live.data.letters import unread_records
 from streams.mesh.file import MeshFile, load_any
-from streams.mesh.kind import serve
+from streams.mesh.kind import dispatch
 from streams.runtime.process import Asked, Stop
 from streams.status.mesh_status import StatusTracker
 from streams.status.one_round import read_round
@@ -217,7 +217,7 @@ def watch(
     file, console = cautioned(load_any(mesh)), Console(highlight=False)
     with Stop() as stop:
         try:
-            serve("watch", file, console, stop.asked, WatchOptions(once, plain, owner, round_number))
+            dispatch("watch", file, console, stop.asked, WatchOptions(once, plain, owner, round_number))
         except BusError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None

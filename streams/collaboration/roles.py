@@ -176,10 +176,7 @@ def last_answered(records: Sequence[ResponseRecord]) -> int:
 
 
 class OwnerRole:
-    """Makes the role of one owner's process. `done`: the last query that is answered.
-
-    `records`: its set as it stands. `beat`: as in `Role`.
-    """
+    """Makes the role of one owner's process. `done`: the last query that is answered."""
 
     def __init__(
         self,
@@ -205,7 +202,10 @@ class OwnerRole:
         *,
         beat: float | None = BEAT,
     ) -> Role:
-        """Return the role that continues at `start`, after `presence` has said hello."""
+        """Return the role that continues at `start`, after `presence` has said hello.
+
+        `records`: the owner's set at its current state. `beat`: as in `Role`.
+        """
         topics, answers = self._wire.topics, self._wire.topics.response(self._name)
         reading = _Reading(passes, world, watcher, behind=start.end > start.offset)
 

@@ -146,11 +146,11 @@ class NodeWatcher:
 
 
 class HostedNode:
-    """One node of a process. Call the methods in their order. `ended` is the exception with which it has
-    ended.
+    """One node of a process. `ended` is the exception with which it has ended.
 
-    A node that cannot start, while others can, ends with `refuse`. Raises MeshFileError if the file lacks
-    something that the node needs.
+    Call `open`, `check_registry`, `data_positions`, `check_outside`, `begin` and `assemble` in this order. If
+    a node cannot start while others can, call `refuse`. Raises MeshFileError if the file lacks something that
+    the node needs.
     """
 
     journal: SqliteJournal

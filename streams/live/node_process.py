@@ -32,7 +32,7 @@ from streams.codec.topics import DataTopics
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
 from streams.live.outputs import Decisions, Predictions, SharedBus
-from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
+from streams.live.serving import Certificates, Endpoints, liveness, run_halves, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
@@ -172,6 +172,7 @@ class NodeProcess:
             file.refuse_file_labels(name)
         self._brokers, self._records = file.brokers(self._names[0]), file.records_broker(self._names[0])
         check_shared(file, self._names)
+        # each `run` makes its own: here a mistake in the file is found before anything is written or sent
         self._nodes = [HostedNode(file, name, options) for name in self._names]
         self._refused: list[HostedNode] = []
         self._pause = FIRST_PAUSE
@@ -230,7 +231,7 @@ class NodeProcess:
             for node in self._nodes:
                 node.say()
             asyncio.run(
-                serve(partial(self._work, host, loop), loop.stop, partial(self._read, loop, data), stop)
+                run_halves(partial(self._work, host, loop), loop.stop, partial(self._read, loop, data), stop)
             )
             if self._again is not None:
                 raise self._again
@@ -246,7 +247,7 @@ class NodeProcess:
         return is_orderly(error) and all(node.run_over for node in self._nodes)
 
     def _prepare(self) -> None:
-        """Make the nodes anew after an earlier `run`, except those that have failed for good."""
+        """Make the nodes of this `run`, except those that have failed for good in an earlier one."""
         failed_nodes = {
             node.name: node
             for node in (*self._nodes, *self._refused)
@@ -412,7 +413,7 @@ class NodeProcess:
         positions = {node.name: node.position for node in self._nodes}
         looking = asyncio.create_task(self._look_again(loop))
         try:
-            await data.serve(positions, stopped, {node.name: node.slot_closed for node in self._nodes})
+            await data.read(positions, stopped, {node.name: node.slot_closed for node in self._nodes})
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)

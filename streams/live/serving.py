@@ -57,7 +57,8 @@ def warn_of_end(certificates: Ending, log: logging.Logger) -> None:
 class Endpoints:
     """Serves at the given addresses until `closing` closes; probes answer before there are metrics.
 
-    `is_over` returns whether an exception is the end of the run, which readers then see. Raises NotServed.
+    `is_over` returns whether the run has ended in order with this exception. If so, the process
+    stays until readers of its metrics have seen it (`LastReads`). Raises NotServed.
     """
 
     def __init__(
@@ -129,13 +130,13 @@ def liveness(loop: Loop, host: Host, data: DataStreams, limit: float, log: loggi
     return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: host.is_reading}, log)
 
 
-async def serve(
+async def run_halves(
     work: Action, end_work: Action, read: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: Stop
 ) -> None:
     """Run the machines by `work`, and `read` their records, until either returns, or a stop is requested.
 
-    `end_work` makes `work` return, from any thread. `read` returns once its event is set. Raises the
-    exception of the function that ended first.
+    `work` runs in a thread of its own, `read` in this loop. `end_work` makes `work` return, from any thread.
+    `read` returns once its event is set. Raises the exception of the function that ended first.
     """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 

@@ -278,8 +278,8 @@ class FileKind(Generic[F_co]):
         By the application id of its processes' journals: (path, name) -> the lives in one that are of `name`.
         A node's needs none.
     commands
-        Who does each command that serves the kind: the command itself, where it is the same for every kind
-        that it serves.
+        The function that does each command for files of the kind: the command's own, if that is the same for
+        all kinds.
     """
 
     key: str | None
@@ -333,8 +333,8 @@ class WrongKind(MeshFileError):
         return UsageError(f"`{command}` needs {self._needed}; {self._described}.")
 
 
-def serve(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) -> None:
-    """Run a command on a file by the function of its kind.
+def dispatch(command: str, file: OwnParts[Any], *arguments: Any, **options: Any) -> None:
+    """Call the function that does a command for files of this kind.
 
     Raises WrongKind if the kind has no such command.
     """

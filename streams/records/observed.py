@@ -62,8 +62,9 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the records' observations, in order. A bad record gives an absent observation in its place.
 
-    A slot of ordinary records is decoded at once, with bit-identical results. It is total for any decoder: if
-    decoding the whole slot fails, each record is decoded alone, and those that raise are absent.
+    The slot is decoded at once where the decoder can, with the same bits as record by record. The function
+    raises nothing: if decoding the whole slot fails, it decodes each record alone, and those that fail are
+    absent.
     """
     try:
         arrays = decoder.at_once(values) if isinstance(decoder, SchemaDecoder) else None

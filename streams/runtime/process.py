@@ -133,7 +133,7 @@ class Asked:
 
 
 class Stop:
-    """A context in which either signal sets `asked` and does the actions of `then`, in the main thread.
+    """A context in which SIGTERM or SIGINT sets `asked` and does the actions of `then`, in the main thread.
 
     `exit_code` is that of a process asked to stop. `stays`: at the end of the run the process waits, idle,
     until it is asked to stop.

@@ -1,4 +1,4 @@
-"""The file of a journal: its lock, schema and owner; an open journal; and the reader of a node's journal.
+"""Opens the file of a journal: takes its lock, and checks its schema and whose it is. Reads a node's journal.
 
 If a journal's digest is not that of the mesh file, the error names the settings that differ.
 """

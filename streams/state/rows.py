@@ -164,8 +164,8 @@ def record_checksum(row: tuple[Any, ...], averaged: int, draws: int, before: int
     """Return the checksum of a record, whose first columns are those of `row`.
 
     `averaged`: the rounds in its average. `draws`: the number of secret draws that belong to it. `before`:
-    the checksum of the record before. The chain has the numbers of averages and draws, so that a missing one
-    is detected.
+    the checksum of the record before. Both numbers are in the checksum, so that a missing average or draw is
+    detected.
     """
     return checksum(*row[:KEPT], averaged, draws, before)
 

@@ -52,9 +52,9 @@ class Question(NamedTuple):
 class LaterLabels:
     """Reads the labels of one node in a thread of its own.
 
-    `changed` is called in that thread when a request is answered, or cannot be as the broker is away. Only
-    `changed` may call `fill`. While the schema registry is away, if messages need one, no slot gets labels,
-    whichever schemas they name. Raises NoRegistryExtra.
+    That thread calls `changed` when it has answered a request, and when it cannot, as the broker is away.
+    Only `changed` may call `fill`. If the messages need a schema registry and it is away, no slot gets
+    labels, whichever schemas its labels name. Raises NoRegistryExtra.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The own streams of a process's nodes: one Faust app in the caller's loop, with an agent for each topic.
 
-Loading Faust takes half a second, so `serve` loads it last.
+Loading Faust takes half a second, so `read` loads it last.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class DataStreams:
     """Reads the topics of `streams`, all on one broker.
 
     `state` is a folder for Faust; `web`: (address, port) of its web pages. `turning` beats in the loop of
-    `serve`, and `reading` in that of the thread that reads the topics. `unfit` returns a line if a topic's
+    `read`, and `reading` in that of the thread that reads the topics. `unfit` returns a line if a topic's
     settings do not fit any more; it is called every `GROWN` seconds, in a thread of its own.
     """
 
@@ -67,7 +67,7 @@ class DataStreams:
         self._stirred = asyncio.Event()
         self.turning, self.reading = Pulse(), Pulse()
 
-    async def serve(
+    async def read(
         self,
         positions: Mapping[str, DataPosition | None],
         stopped: asyncio.Event,

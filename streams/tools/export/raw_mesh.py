@@ -123,9 +123,10 @@ class Raw(Generic[F]):
     owns: Mapping[str, Mapping[str, Any]]
 
     def brokers(self, name: str) -> Mapping[str, Any]:
-        """Return a participant's brokers, as written; only the mesh broker if its records are not on a topic.
+        """Return a participant's brokers, as the file has them.
 
-        Raises MeshFileError if there are none, or the participant's own part is not here.
+        Only the mesh broker is returned if the participant's records are on no topic. Raises MeshFileError if
+        the file names no brokers, or the participant's own part is not here.
         """
         if name in self.file.on_topics:
             self.file.brokers(name)
@@ -306,7 +307,7 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
 def score_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
     """Return the mesh file of a process that scores with a node's decisions, as `node_file` does.
 
-    The process is a user of its own on the data broker. Of the mesh broker it has only the address.
+    The process has its own user on the data broker. It knows the address of the mesh broker, and no user.
     """
     node_settings, own_variables = _own_settings(raw, node)
     node_settings["score"] = {**node_settings["score"], "private_endpoint": private}

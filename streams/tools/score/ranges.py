@@ -77,10 +77,10 @@ def range_of(
     since: Edge | None,
     until: Edge | None,
 ) -> TopicRange:
-    """Return a range of a topic on the broker that is named.
+    """Return a range of a topic on the broker `named`.
 
-    Without one a topic that a node's source reads is read as the source does: its partitions, on its broker;
-    another topic is on the broker of the node's data. Raises UsageError, MeshFileError.
+    If `named` is None, the broker is that of the node: for the topic of its source the source's broker, with
+    the source's partitions only; for any other topic the data broker. Raises UsageError, MeshFileError.
     """
     source = None if node is None else node[0].existing_topic(node[1])
     if named is None and node is not None and source is not None and source.topic == topic:

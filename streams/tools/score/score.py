@@ -74,10 +74,11 @@ def score(
     tell: Callable[[str], None],
     endpoint: Address | None = None,
 ) -> ScoreCounts:
-    """Score `route.input` until the process is asked to stop. `tell` is called with a line when it can begin.
+    """Score `route.input` until the process is asked to stop.
 
-    While the broker is away the process waits for it. `endpoint`: serves metrics. Raises UsageError,
-    MeshFileError, BusError, NotServed, and ProcessStopped where it is asked to stop before it has begun.
+    While the broker is away the process waits for it. When all is ready to score, `tell` is called with a
+    line that names the topics and the group. `endpoint`: where to serve metrics. Raises UsageError,
+    MeshFileError, BusError, NotServed, and ProcessStopped if the process is asked to stop before it scores.
     """
     _check_names(route)
     reading = reading_of(scoring, route.input)  # mistakes that need no broker are reported without one

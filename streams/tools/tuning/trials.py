@@ -300,10 +300,10 @@ def _least(tried: dict[Setting, Measured]) -> Setting:
 
 
 def even_sizes(records: int) -> Callable[[int], int]:
-    """Return the function that makes a slot size one that so many records fill evenly.
+    """Return a function that adjusts a slot size, so that `records` records fill their slots evenly.
 
-    It is ceil(records/T), for the number of rounds T that is next: all slots are full, or the last one lacks
-    fewer than T records.
+    It takes a size, and returns ceil(records/T) for T = round(records/size) rounds, at least 1. Then all
+    slots are full, or the last one lacks fewer than T records.
     """
 
     def even(size: int) -> int:

@@ -133,7 +133,7 @@ def run(lives, positions, begun):
         begun(asyncio.get_running_loop(), stopped)
         try:
             closed = {live.stream.node: live.slots.put for live in lives}
-            await lives[0].streams.serve(positions, stopped, closed)
+            await lives[0].streams.read(positions, stopped, closed)
         except DataFailed as error:
             lives[0].failed = error
 

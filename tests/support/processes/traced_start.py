@@ -3,7 +3,7 @@
 Each line of standard output is a call of one of the product's functions from one of its files, once: the
 file and function that is called, and the file that calls it ("-": none, as a thread begins). What a module
 does when it is imported is left out. The start is over once the machine has handled its first event and the
-data stream is served; then the process is asked to end.
+data stream is read; then the process is asked to end.
 """
 
 import os
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 PRODUCT = tuple(f"{ROOT}/{package}/" for package in ("topology", "nodes", "streams"))
 OPTIMISED = 1
 """A function's flag, which bodies of modules and classes lack."""
-LAST = {"NodeMachine.handle", "DataStreams.serve"}
+LAST = {"NodeMachine.handle", "DataStreams.read"}
 
 
 def _is_product(code: CodeType) -> bool:
