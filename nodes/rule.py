@@ -48,7 +48,7 @@ import numpy as np
 from nodes.accounting.calibration import gaussian_delta
 from nodes.discriminant import mean_deviation
 from nodes.privacy.bisr_coefficients import band_matrix
-from nodes.privacy.features import HEIGHT
+from nodes.privacy.features import HEIGHT, MOST_COLUMNS
 from nodes.privacy.l2_sphere import sphere_radius
 
 VERSION = 1
@@ -242,6 +242,11 @@ def _nu(public: Public, slots: PlannedSlots, bands: int) -> float:
 
 def _name(public: Public, slots: PlannedSlots, nu: float) -> tuple[str, str]:
     """Return the name of the algorithm, class-sums or moments, and the reason for it."""
+    if public.columns > MOST_COLUMNS["moments"]:
+        return (
+            "class-sums",
+            f"d = {public.columns:,}, and moments take up to {MOST_COLUMNS['moments']} features",
+        )
     if public.weighted:
         return "class-sums", "class weights: each class has its own mean, however many records it has"
     if public.classes > 2:

@@ -48,10 +48,11 @@ mechanisms check.
 | a class that is none (0 of two classes, 2.5, NaN) | the row adds 0, counted as broken unless it is absent |
 | a norm above 1 (L1: above the bound) | the row is scaled to it, counted as clipped |
 | a negative number, not `signed` | 0 |
-| d outside 1..200, kappa outside [1/100, 100], classes outside 2..1,000 | ValueError |
+| d outside 1..10,000 (moments: 1..200), kappa outside [1/100, 100], classes outside 2..1,000 | ValueError |
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -67,7 +68,8 @@ ABSENT = -1.0
 """The class of a record that is not there."""
 WHOLE, PART = 128, 181
 """The weights of squares and of products in the moments: 181/128 is just below sqrt(2)."""
-MOST_COLUMNS = 200
+MOST_COLUMNS: Mapping[str, int] = {"class-sums": 10_000, "moments": 200}
+"""The most features d by algorithm: a release of moments has d(d + 1)/2 + 2(d + 1) numbers."""
 MOST_CLASSES = 1_000
 
 _ROW_BITS = 16  # rows are integers of up to 2^15, products of up to 2^30
@@ -125,7 +127,7 @@ class ClassSums:
     _count: int = field(init=False)
 
     def __post_init__(self) -> None:
-        check_columns(self.columns)
+        _check_columns("class-sums", self.columns)
         if not 2 <= self.classes <= MOST_CLASSES:
             raise OutOfRange("classes", self.classes, f"must be from 2 to {MOST_CLASSES:,}")
         at_least_one("entries", self.entries)
@@ -195,7 +197,7 @@ class Moments:
     _count: int = field(init=False)
 
     def __post_init__(self) -> None:
-        check_columns(self.columns)
+        _check_columns("moments", self.columns)
         if not 0.01 <= self.kappa <= 100:
             raise OutOfRange("kappa", self.kappa, "must be from 0.01 to 100")
         rows = l2_grid(1.0, self.columns, _ROW_BITS)
@@ -247,10 +249,10 @@ class Moments:
         return bound + 2 * weight**2 * square - products * square**2
 
 
-def check_columns(columns: int) -> None:
-    """Raise OutOfRange unless rows have 1 to 200 numbers."""
-    if not 1 <= columns <= MOST_COLUMNS:
-        raise OutOfRange("dimension", columns, f"must be from 1 to {MOST_COLUMNS}")
+def _check_columns(algorithm: str, columns: int) -> None:
+    """Raise OutOfRange unless the algorithm takes rows of so many numbers."""
+    if not 1 <= columns <= MOST_COLUMNS[algorithm]:
+        raise OutOfRange("dimension", columns, f"must be from 1 to {MOST_COLUMNS[algorithm]:,}")
 
 
 def _furthest(columns: int, size: float) -> FloatArray:

@@ -395,8 +395,9 @@ class MeshSettings(Settings):
         if not loss.signed and not has_classes:
             or_softmax = ", or softmax of three classes or more" if name == "class-sums" else ""
             raise refusal(f"{name} tells classes apart: must be hinge or logistic{or_softmax}", "loss")
-        if self.columns > MOST_COLUMNS:
-            raise refusal(f"{name} takes up to {MOST_COLUMNS} features, not {self.columns}", "dimension")
+        if self.columns > MOST_COLUMNS[name]:
+            text = f"{name} takes up to {MOST_COLUMNS[name]:,} features, not {self.columns:,}"
+            raise refusal(text, "dimension")
         if self.columns < 1:
             raise refusal(f"{name} needs a feature beside the intercept", "dimension")
 

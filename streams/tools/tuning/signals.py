@@ -6,7 +6,7 @@ is the AUC of a plain model without privacy. No node's own record is read.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
@@ -89,12 +89,14 @@ def by_signal(
     records: int | None = None,
     positive: float = BALANCED,
     seed: int = 1,
+    signals: Mapping[str, float] = SIGNALS,
 ) -> SignalTable:
     """Run the mesh on made-up records of each strength of signal, with simulated noise and without privacy.
 
     `records`: how many each node has; not given, as many as the rule's block says, or as the rounds take.
-    `positive`: the share of positive records. Every node has the shared privacy settings. Raises UsageError
-    unless 0 < `positive` < 1, and for a mesh that is too wide or has several losses.
+    `positive`: the share of positive records. `signals`: the largest AUC of a line by row.
+    Every node has the shared privacy settings. Raises UsageError unless 0 < `positive` < 1, and for a mesh
+    that is too wide or has several losses.
     """
     mesh, size = file.mesh, file.mesh.slots.size
     if not 0.0 < positive < 1.0:
@@ -114,7 +116,7 @@ def by_signal(
     learnt = min(records, simulated * size)
     rows = tuple(
         _row(file, signal, best, records=learnt, positive=positive, seed=seed)
-        for signal, best in SIGNALS.items()
+        for signal, best in signals.items()
     )
     pilot, _ = made_up_by_signal(file, seed, SIGNALS["middling"], positive)
     noise = noise_over_signal(file, pilot)

@@ -1,5 +1,6 @@
 """Class sums and moments: exact sums, both sensitivities by brute force, noise, lattice, audit, edges."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -166,6 +167,18 @@ def of_unit(features: Moments) -> float:
 
 def k_of(kappa: float) -> float:
     return math.sqrt(1 + kappa**2 * (1 + 1 / 9))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_class_sums_of_many_features_move_no_further_than_claimed_and_nearly_so_far(norm) -> None:
+    random = np.random.default_rng(11)
+    features = ClassSums(10_000, 2, norm, entries=9)
+    given_rows = np.abs(random.normal(size=(200, 10_001))) * (random.random((200, 10_001)) < 0.01) * 10
+    given_rows[:, -1] = random.integers(2, size=200)
+    sums = [features.summed(row[None])[0] for row in given_rows]
+    order = {"l1": 1, "l2": 2}[norm]
+    moved = [_length(one - two, order) for one, two in itertools.pairwise(sums)]
+    assert 0.9 * features.distance < max(moved) <= features.distance
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 2.0, 3.0])
@@ -375,6 +388,7 @@ def test_the_gram_matrix_is_exact_beyond_a_chunk(monkeypatch) -> None:
     [
         (lambda: Moments(0, 1.0), "dimension is 0: must be from 1 to 200"),
         (lambda: Moments(201, 1.0), "dimension is 201"),
+        (lambda: ClassSums(10_001, 2, "l1"), "dimension is 10001: must be from 1 to 10,000"),
         (lambda: Moments(2, NAN), "kappa is nan: must be from 0.01 to 100"),
         (lambda: Moments(2, 0.0), "kappa is 0.0"),
         (lambda: ClassSums(2, 1, "l2"), "classes is 1: must be from 2 to 1,000"),

@@ -79,6 +79,12 @@ REFUSED = [
     ("moments", "mesh.class_weights", [1, 2], "class_weights: moments has each class by itself: must not be"),
     ("moments", "mesh.dimension", 201, "mesh.dimension: moments takes up to 200 features, not 201"),
     (
+        "class-sums",
+        "mesh.dimension",
+        10_001,
+        "mesh.dimension: class-sums takes up to 10,000 features, not 10,001",
+    ),
+    (
         "moments",
         "mesh.nodes",
         {"a": {}, "b": {"epsilon": 2}},

@@ -4,11 +4,14 @@ import copy
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nodes.discriminant import RidgeDiscriminant
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
+from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.rule import filled, resolved
 from tests.support.meshes.classes import tree_of
 from tests.support.meshes.files import REMOVED, TRACKING, loaded, with_value, written
@@ -53,6 +56,41 @@ FORMS = {
     "single records": {"privacy": PURE, "slots": {"by": "count", "size": 1}},
     "a stream": {"records": 600, "slots": {"by": "count", "size": 1}},
 }
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    loss=st.sampled_from(["hinge", "logistic", {"softmax": 3}, "squared", "range"]),
+    records=st.none() | st.integers(1, 10**6),
+    members=st.integers(1, 200),
+    columns=st.integers(1, 700),
+    epsilon=st.sampled_from([0.01, 1, 8]),
+    delta=st.sampled_from([None, 1e-6]),
+    others=st.tuples(st.booleans(), st.sampled_from([None, 1, 40])),
+)
+def test_what_a_rule_chooses_is_never_refused(
+    tmp_path, loss, records, members, columns, epsilon, delta, others
+):
+    weighted, size = others
+    tree = ruled(tmp_path, {"epsilon": epsilon, "noise": "simulated"} | ({"delta": delta} if delta else {}))[
+        "mesh"
+    ]
+    has_classes = loss in ("hinge", "logistic") or loss == {"softmax": 3}
+    del tree["features"]
+    tree |= {"loss": loss, "rule": {"version": 1, "records": records or "none", "members": members}}
+    tree["dimension"] = 2 if loss == "range" else 3 * columns if loss == {"softmax": 3} else columns
+    if weighted and has_classes:
+        tree["class_weights"] = [1, 3, 2] if loss == {"softmax": 3} else [1, 3]
+    if size is not None:
+        tree["slots"] = {"by": "count", "size": size}
+    if not has_classes:
+        tree["algorithm"] = {
+            "name": "dpdo-nc",
+            "constraint": {"l2-ball": 1},
+            "step_size": {"rule": "inverse-sqrt", "a": 1},
+        }
+        tree["privacy"]["gradient_bound"] = 1
+    MeshSettings.model_validate(tree)
 
 
 @pytest.mark.parametrize("form", FORMS)
