@@ -35,6 +35,9 @@ OF_OTHERS = {
     # of `mirrormesh score`: tests/kafka/test_score.py
     *(PrivateMetric.SCORES, PrivateMetric.SCORE_LAG, PrivateMetric.SCORE_LATENCY),
     *(PrivateMetric.SCORE_ROUND, PrivateMetric.SCORE_MODEL),
+    # of `mirrormesh feed`: tests/kafka/test_feed_process.py
+    *(PrivateMetric.FED, PrivateMetric.FEED_LINE, PrivateMetric.FEED_OTHERS, PrivateMetric.FEED_WAITING),
+    *(PrivateMetric.FEED_OVER, PrivateMetric.FEED_FAILED),
 }
 
 
