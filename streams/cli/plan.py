@@ -17,7 +17,7 @@ from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.text import counted, protection
 from streams.tools.tuning.forecasting import RUNS, Estimate, estimate
-from streams.tools.tuning.signals import BALANCED, SIGNAL_RUNS, SignalTable, by_signal
+from streams.tools.tuning.signals import BALANCED, SIGNAL_RUNS, SIGNALS, SignalTable, by_signal, no_better
 
 EstimateOption = Annotated[
     bool, typer.Option("--estimate", help="Also estimate what it would reach, from runs on made-up records.")
@@ -56,8 +56,8 @@ def plan(
     """Show what a mesh would do, and what it promises to whom. Runs nothing, unless --estimate is given.
 
     Shows members, edges, how fast information spreads, mechanism and noise, the guarantee in words, the
-    privacy spent after the rounds and what happens then, and bounds on the regret. Other parties' own parts
-    of the mesh file are not needed.
+    privacy spent after the rounds and what happens then, bounds on the regret, and whether models of two
+    classes may be no better than guessing. Other parties' own parts of the mesh file are not needed.
 
     With --estimate the command also runs a mesh of the same nodes, schedule, slots, steps and mechanism in
     this process, on made-up records with simulated noise, and once more without privacy. The records have the
@@ -83,7 +83,7 @@ def plan(
 
 def plan_nodes(file: MeshFile, rounds: int | None, estimated: EstimateOptions | None) -> None:
     """Show what a mesh of nodes would do."""
-    expected = () if estimated is None else estimate_facts(file, rounds, estimated)
+    expected = at_a_glance(file, rounds) if estimated is None else estimate_facts(file, rounds, estimated)
     console = Console(highlight=False)
     say_facts(
         console,
@@ -108,6 +108,24 @@ def estimate_facts(file: MeshFile, rounds: int | None, supposed: EstimateOptions
         enough, planned = -(-supposed.records // file.mesh.slots.size), rounds or file.mesh.rounds
         rounds = enough if planned is None else min(enough, planned)
     return list(in_words(file, estimate(file, rounds), rounds))
+
+
+def at_a_glance(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
+    """Yield a line if a run may be no better than guessing; no made-up run is made."""
+    signals = no_better(file, rounds)
+    if signals:
+        yield "warning" if set(signals) == set(SIGNALS) else "guessing", guess_in_words(signals)
+
+
+def guess_in_words(signals: tuple[str, ...]) -> str:
+    """Return the sentence on the signals, at least one, at which a run may be no better than guessing."""
+    best, cure = f"{max(SIGNALS[signal] for signal in signals):.2f}", "more records or a larger epsilon helps"
+    if set(signals) == set(SIGNALS):
+        beginning = "nothing beats guessing at these settings: even where a line reaches an AUC of"
+        return f"{beginning} {best}, one run in twenty is no better than a guess; {cure}"
+    return (
+        f"where a line reaches an AUC of {best} at best, one run in twenty is no better than a guess; {cure}"
+    )
 
 
 def left_over(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
@@ -142,7 +160,7 @@ def table_in_words(file: MeshFile, table: SignalTable) -> Iterator[Fact]:
         beginning = counted(table.rounds, "round")
         yield "", f"so much after {beginning}: the whole run of {table.planned:,} may be better"
     elif all(row.is_a_guess for row in table.rows):
-        yield "", "no better than guessing at any signal: use more records, larger slots, a larger epsilon"
+        yield "", guess_in_words(tuple(SIGNALS))
     yield (
         "",
         f"the next run on such records is in the range of their signal in 90 % ({SIGNAL_RUNS} runs each)",

@@ -143,13 +143,19 @@ def noise_over_signal(file: MeshFile, pilot: Pilot) -> float | None:
     if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or not on_gradients:
         return None
     trial_mesh = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
-    present = np.ones(pilot.labels.shape, np.bool_)
-    start = trial_mesh.algorithm.observed(trial_mesh.algorithm.start)
-    gradients = trial_mesh.loss.gradients(start, Observations(pilot.features, pilot.labels, present))
-    clipped, _, _ = clip(dense(gradients), mesh.privacy.gradient_bound, mesh.privacy.norm)
-    signal = clipped.mean(0)
+    signal = mean_gradient(trial_mesh, pilot)
     length = float(np.sqrt((signal * signal).sum()))
     return trial_mesh.node(min(mesh.nodes)).noise_length(1) / length if length else None
+
+
+def mean_gradient(mesh: Mesh, pilot: Resampled) -> FloatArray:
+    """Return the mean (d,) of the pilot's gradients at the first decision, each clipped."""
+    present, privacy = np.ones(pilot.labels.shape, np.bool_), mesh.settings.privacy
+    start = mesh.algorithm.observed(mesh.algorithm.start)
+    gradients = mesh.loss.gradients(start, Observations(pilot.features, pilot.labels, present))
+    clipped, _, _ = clip(dense(gradients), privacy.gradient_bound, privacy.norm)
+    mean: FloatArray = clipped.mean(0)
+    return mean
 
 
 def _halves(pilot: Resampled) -> tuple[Resampled, tuple[FloatArray, FloatArray]]:

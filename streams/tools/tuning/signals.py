@@ -13,15 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nodes.discriminant import NearestMean, RunningMeans
 from nodes.losses.losses import scores
-from nodes.values import FloatArray
+from nodes.privacy.features import ClassSums
+from nodes.values import Decision, FloatArray, Observations
+from streams.local.scoring import ranking
+from streams.mesh.algorithm import KAPPA
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.privacy import growing_epsilon
 from streams.tools.tuning.forecasting import (
     MOST_FEATURES,
     MOST_ROUNDS,
     UNKNOWN_ROUNDS,
+    mean_gradient,
     noise_over_signal,
     without_privacy,
 )
@@ -41,6 +47,7 @@ _MOST_NUMBERS = 30_000_000  # of features that a run reads: half a minute for al
 _AT_ONCE = 8_000_000  # the numbers of a slot of all runs at once, 64 MB
 _POSITIVES, _LEAST_RECORDS = 1_000, 20_000  # of made-up records
 _TESTED = 2_000  # records of each class
+_GLANCED_RECORDS, _GLANCED_FEATURES = 4_000, 1_000
 _QUANTILES = 2_000
 
 
@@ -125,6 +132,55 @@ def by_signal(
     )
 
 
+def no_better(file: MeshFile, rounds: int | None = None, seed: int = 1) -> tuple[str, ...]:
+    """Return the signals at which a run may be no better than guessing, in tenths of a second, without a run.
+
+    The decision is that of the sum of all rounds' and nodes' releases, with noise of its size: of the mean
+    gradients at the first decision, or of class sums, also of those in moments. Records are made up, half of
+    them positive, and there is no error of sampling, so a run is hardly better. Nothing is returned unless
+    this is known: for a loss of two classes, a run with an end, noise on gradients or sums, one epsilon, and
+    one loss and x_1 of no choice.
+    """
+    mesh, privacy = file.mesh, file.mesh.privacy
+    planned = rounds or mesh.rounds
+    if planned is None and mesh.rule is not None and mesh.rule.records is not None:
+        planned = -(-mesh.rule.records // mesh.slots.size)
+    is_noisy = privacy.mechanism != "none" and privacy.on == "gradient"
+    grows = growing_epsilon(privacy.epsilon, mesh.slots.size) is not None
+    has_own = bool(file.with_own_loss) or mesh.algorithm.x_1 is not None
+    if planned is None or not is_noisy or grows or has_own or mesh.dimension > _GLANCED_FEATURES:
+        return ()
+    if not mesh.loss.signed:
+        return ()
+    return tuple(signal for signal, best in SIGNALS.items() if _least_auc(file, best, planned, seed) <= 0.5)
+
+
+def _least_auc(file: MeshFile, best: float, rounds: int, seed: int) -> float:
+    """Return the least AUC of `SIGNAL_RUNS` draws of the noise."""
+    resolved, mesh, algorithm = file.resolved, file.mesh, file.resolved.algorithm
+    pilot, (features, labels) = made_up_by_signal(file, seed, best, BALANCED, _GLANCED_RECORDS)
+    if isinstance(algorithm, RunningMeans):
+        sums = ClassSums(mesh.columns, 2, "l2", signed=mesh.algorithm.signed)
+        present = np.ones(pilot.labels.shape, np.bool_)
+        records = Observations(pilot.features, pilot.labels, present)
+        total, _, _ = sums.summed(algorithm.rows(Decision(algorithm.start), records))
+        means = total * (sums.grid.step / len(pilot.labels))
+        deviation = algorithm.deviations(rounds) * (
+            math.sqrt(2) if mesh.privacy.mechanism == "laplace" else 1
+        )
+        deviation /= (mesh.algorithm.kappa or KAPPA) if mesh.algorithm.name == "moments" else 1
+    else:
+        means = -mean_gradient(resolved, pilot)
+        deviation = resolved.lasting_length(mesh.privacy) / math.sqrt(means.size * rounds)
+    deviation /= math.sqrt(len(mesh.nodes))
+    noise = generator("no better", seed).standard_normal((SIGNAL_RUNS, means.size))
+    noisy = means + deviation * noise
+    if isinstance(algorithm, RunningMeans):
+        noisy = NearestMean(mesh.columns, 2, mesh.has_cut)(noisy, np.full(SIGNAL_RUNS, deviation))
+    rankings = [ranking(scores(decision, features), labels) for decision in noisy]
+    return min((ranks.auc for ranks in rankings if ranks is not None), default=0.5)
+
+
 def _row(file: MeshFile, signal: str, best: float, *, records: int, positive: float, seed: int) -> SignalRow:
     mesh, private, clear = file.mesh, list[float](), list[float]()
     for pool in range(POOLS):
@@ -148,17 +204,17 @@ def _areas(trials: Trials, runs: int) -> Iterator[float]:
 
 
 def made_up_by_signal(
-    file: MeshFile, seed: int, best: float, positive: float
+    file: MeshFile, seed: int, best: float, positive: float, least: int = _LEAST_RECORDS
 ) -> tuple[Resampled, tuple[FloatArray, FloatArray]]:
     """Return made-up records, and others to score decisions on, of which half are positive.
 
     The chance that a record is positive is logistic in a random direction, so that the AUC of this direction
     is `best` and the share of positive records is `positive`. The AUC does not depend on how many records of
-    each class score it; with half of each it is the most exact.
+    each class score it; with half of each it is the most exact. There are at least `least` of either.
     """
     mesh, name = file.mesh, schema_node(file)
     random = generator("signal", seed)
-    records = 2 * max(_LEAST_RECORDS, math.ceil(_POSITIVES / min(positive, 1.0 - positive)))
+    records = 2 * max(least, math.ceil(_POSITIVES / min(positive, 1.0 - positive)))
     source = None if name is None else file.owns[name].source
     features = (
         features_by(source.record, records, random)

@@ -8,9 +8,10 @@ import yaml
 from scipy.stats import mannwhitneyu
 
 from nodes.alone import logistic
+from streams.cli.plan import guess_in_words
 from streams.mesh.file import load
 from streams.tools.tuning import signals
-from streams.tools.tuning.signals import SIGNALS, by_signal, chances_of, made_up_by_signal
+from streams.tools.tuning.signals import SIGNALS, by_signal, chances_of, made_up_by_signal, no_better
 from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
 from tests.support.meshes.files import changed, written
 
@@ -20,6 +21,8 @@ SCHEMA = {
     "norm": 1,
     "label": {"column": "income", "positive": ["high"]},
 }
+
+NOTHING = "nothing beats guessing at these settings: even where a line reaches an AUC of 0.90"
 
 
 def classifying(folder, loss="logistic", epsilon=1.0, **mesh):
@@ -66,7 +69,85 @@ def test_sums_of_records_have_an_estimate_and_may_be_a_guess(call, tmp_path, for
         done = call("plan", written(tmp_path, tree), "--estimate")
         assert (done.code, done.err) == (0, "")
         assert "AUC" in done.out
-        assert ("no better than guessing at any signal" in done.out) is is_a_guess
+        assert (NOTHING in done.out) is is_a_guess
+
+
+FORMS = {
+    "moments": MOMENTS,
+    "class sums": SUMS,
+    "correlated": CORRELATED,
+    "gradients": {
+        "algorithm": {
+            "name": "dpdo-nc",
+            "constraint": {"l2-ball": 20},
+            "step_size": {"rule": "inverse-sqrt", "a": 10},
+        },
+        "privacy": {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 1},
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_plan_says_where_nothing_beats_guessing(call, tmp_path, form):
+    """No run is made, so no made-up record is learnt from; the words are those of the estimate."""
+    for epsilon, guesses in ((100, ()), (0.01, tuple(SIGNALS))):
+        path = written(
+            tmp_path, tree_of(tmp_path, form | {"privacy": form["privacy"] | {"epsilon": epsilon}})
+        )
+        assert no_better(load(path)) == guesses
+        done = call("plan", path)
+        assert (done.code, done.err) == (0, "")
+        assert len(re.findall(f"^warning: +{NOTHING}", done.out, re.MULTILINE)) == bool(guesses)
+        assert "guessing: " not in done.out
+        assert call("plan", path, "--estimate").out.count(NOTHING) == bool(guesses)
+
+
+def test_a_plan_says_up_to_which_signal_a_run_may_be_a_guess(call, tmp_path):
+    path = tmp_path / "mesh.yaml"
+    assert call("init", path).code == 0
+    tree = yaml.safe_load(path.read_text())
+    del tree["mesh"]["privacy"]["delta"]
+    words = "one run in twenty is no better than a guess; more records or a larger epsilon helps"
+    said = {}
+    for records in (10, 80, 2_000):
+        tree["mesh"]["rule"]["records"] = records
+        lines = call("plan", written(tmp_path, tree)).out.splitlines()
+        said[records] = [line.split(None, 1)[1] for line in lines if words in line]
+    assert said[10] == [f"{NOTHING}, {words}"]
+    assert guess_in_words(("weak", "middling")) == f"where a line reaches an AUC of 0.75 at best, {words}"
+    assert said[80] == [f"where a line reaches an AUC of 0.60 at best, {words}"]
+    assert said[2_000] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"privacy": {"mechanism": "none", "gradient_bound": 1}},
+        {"rounds": None},
+        {
+            "privacy": {
+                "mechanism": "laplace",
+                "on": "parameters",
+                "epsilon": 1,
+                "gradient_bound": 1,
+                "norm": "l2",
+            }
+        },
+        {"algorithm": {"x_1": [0.1] * 5}},
+    ],
+    ids=["no noise", "no end", "on parameters", "own start"],
+)
+def test_a_plan_says_nothing_of_guessing_where_it_is_not_known(call, tmp_path, change):
+    assert no_better(load(written(tmp_path, changed()))) == ()  # no classes
+    path = classifying(tmp_path, epsilon=0.005)
+    assert no_better(load(path)) == tuple(SIGNALS)
+    tree = yaml.safe_load(path.read_text())
+    for key, value in change.items():
+        keeps = key == "algorithm"
+        tree["mesh"][key] = tree["mesh"][key] | value if keeps else value
+    if change.get("privacy", {}).get("on"):
+        tree["mesh"]["slots"]["size"] = 1
+    assert no_better(load(written(tmp_path, tree))) == ()
 
 
 def test_an_estimate_tells_a_useful_epsilon_from_a_useless_one(tmp_path):
@@ -187,7 +268,7 @@ def test_a_cut_estimate_calls_no_run_useless(call, tmp_path, monkeypatch):
     monkeypatch.setattr(signals, "MOST_ROUNDS", 2)
     done = call("plan", classifying(tmp_path, epsilon=0.005), "--estimate")
     assert "so much after 2 rounds: the whole run of 40 may be better" in done.out
-    assert "no better than guessing at any signal" not in done.out
+    assert NOTHING not in done.out
 
 
 @pytest.mark.parametrize(
