@@ -282,7 +282,7 @@ def test_what_is_exported_is_allowed_what_it_needs(call, code, tmp_path):
         counts = [
             sum(text.count(f"--code={name}") for text in texts) for name in (loss, source, "another:Thing")
         ]
-        assert counts == [3, 2, 0]  # node c reads a file
+        assert counts == [4, 2, 0]  # node c reads a file, so it has a feeder too
     assert not (tmp_path / "wrote").exists()
 
 

@@ -48,20 +48,21 @@ def test_with_what_they_do_where_the_shell_shows_that(shell):
 
 
 @pytest.mark.parametrize(
-    ("line", "offered", "file"),
+    ("line", "offered", "files"),
     [
-        ("mirrormesh fe", ["feed"], None),
-        ("mirrormesh --ver", ["--version"], None),
-        ("mirrormesh feed --r", ["--rate", "--records"], "feed"),
-        ("mirrormesh broker st", ["start", "stop", "status"], "broker"),
-        ("mirrormesh predict --vector ne", ["newest"], "model"),
-        ("mirrormesh nothing --x", [], None),
+        ("mirrormesh fe", ["feed"], set()),
+        ("mirrormesh --ver", ["--version"], set()),
+        # a feeder is a process on a broker, and has such a process's options
+        ("mirrormesh feed --r", ["--rate", "--records"], {"feed", "processes"}),
+        ("mirrormesh broker st", ["start", "stop", "status"], {"broker"}),
+        ("mirrormesh predict --vector ne", ["newest"], {"model"}),
+        ("mirrormesh nothing --x", [], set()),
     ],
 )
-def test_only_the_file_of_the_command_at_hand_is_loaded(line, offered, file):
+def test_only_the_file_of_the_command_at_hand_is_loaded(line, offered, files):
     found, loaded = complete(line)
     assert found == offered
-    assert loaded == ({file} if file else set())
+    assert loaded == files
 
 
 def test_bash_gets_its_script_and_no_other_file_is_touched(tmp_path):
