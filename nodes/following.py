@@ -399,3 +399,25 @@ def white_noise(orders: int, dimensions: int, period: float, intensity: float) -
             factorials = math.factorial(last - i) * math.factorial(last - j)
             blocks[i, j] = intensity * intensity * period**power / (power * factorials)
     return np.kron(blocks, np.eye(dimensions)).astype(np.float64)
+
+
+_STEPS = 9
+WEAK = 0.05
+"""The eigenvalue below which no step along a gradient follows a target, by the experiments on walls."""
+
+
+def weakest_direction(algorithm: Following) -> tuple[float, FloatArray]:
+    """Return the least eigenvalue of the mean of u u' over nodes, on a grid over the box, and where, (s,).
+
+    It is at most 1/s, which is that of sensors all around; near 0, distances tell nothing of some direction.
+    """
+    box, space = algorithm.observed_set, algorithm.dynamics.space
+    axes = [np.linspace(low, high, _STEPS) for low, high in zip(box.lower, box.upper, strict=True)]
+    at = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, space)
+    above = np.broadcast_to(algorithm.height, (len(at), len(algorithm.height)))
+    offsets = np.concatenate((at, above), -1)[:, None] - np.atleast_2d(algorithm.place)
+    lengths = np.sqrt((offsets * offsets).sum(-1, keepdims=True))
+    u = (offsets / np.maximum(lengths, 1e-12))[..., :space]
+    least = np.linalg.eigvalsh(np.einsum("xni,xnj->xij", u, u) / u.shape[1])[:, 0]
+    k = int(least.argmin())
+    return float(max(0.0, least[k])), at[k]

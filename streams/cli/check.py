@@ -35,7 +35,7 @@ from streams.records.lint import findings, topic_lines
 from streams.records.observed import has_truth, truth
 from streams.records.record import Decoder
 from streams.records.sources import decoder, open_source, records_to_score
-from streams.terminal.text import counted, headline, left_out, listed, shared
+from streams.terminal.text import counted, geometry, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
@@ -98,6 +98,8 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
         raise MeshFileError(refused)
     odd = findings(file) + topics.odd + away
     last_lines = [last_slot(file)] if last else []
+    weakest = geometry(file.resolved)
+    last_lines += [] if weakest is None else [weakest]
     typer.echo(f"{file.path}: right")
     if file.unallowed:
         typer.echo(left_out(file))

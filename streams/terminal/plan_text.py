@@ -17,7 +17,7 @@ from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
-from streams.terminal.text import counted, described, headline, listed, promises, spending
+from streams.terminal.text import counted, described, geometry, headline, listed, promises, spending
 from topology.schedules import closing_rounds
 
 Fact = tuple[str, str]
@@ -33,6 +33,9 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield "mesh", headline(mesh)
     yield from rule_facts(mesh)
     yield from motion_facts(mesh)
+    weakest = geometry(file.resolved)
+    if weakest is not None:
+        yield "geometry", weakest
     yield from _members(file)
     schedule_windows = windows(file.resolved.schedule, rounds)
     yield from edges(file.resolved, schedule_windows)

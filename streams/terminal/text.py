@@ -13,7 +13,7 @@ from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
 from streams.ledger import Promise, Reuse, promises_of
 from streams.mesh.file import AnyFile, MeshFile
-from streams.mesh.mesh import MeshNode
+from streams.mesh.mesh import Mesh, MeshNode
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import BudgetSettings, EpsilonSettings, PrivacySettings
 
@@ -191,6 +191,22 @@ def _correlated(matrix: BandMatrix) -> str:
         f"{matrix.norm / matrix.gain:.2g} times what gaussian's would; the node's journal holds the last "
         f"{counted(matrix.bands - 1, 'draw')}, which are secret"
     )
+
+
+def geometry(mesh: Mesh) -> str | None:
+    """Return how much sensors' distances tell of the direction of which they tell least; None: not known."""
+    if not mesh.settings.public_places:
+        return None
+    from nodes.following import WEAK, Following, weakest_direction  # noqa: PLC0415 # few meshes follow so
+
+    algorithm = mesh.algorithm
+    if not isinstance(algorithm, Following):
+        return None
+    least, place = weakest_direction(algorithm)
+    corner = ", ".join(f"{x:.3g}" for x in place)
+    best = f"{1 / mesh.settings.loss_dimension:.2g} at best"
+    text = f"at ({corner}) distances tell least: the mean of u u' has the eigenvalue {least:.2g} ({best})"
+    return f"{text}; a step along a gradient would hardly follow a target there" if least < WEAK else text
 
 
 # Describes spending: epsilon, budgets and the last learning round.

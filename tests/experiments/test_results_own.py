@@ -181,6 +181,12 @@ def followed(said: str, trace: str, epsilon: str) -> Claim:
     )
 
 
+def before_a_wall(said: str, path: str, epsilon: str, graph: str) -> Claim:
+    """A cell of the table of meshes with public directions."""
+    where = {"path": path, "epsilon": epsilon, "graph": graph}
+    return Claim(said, "tracking-wall", [(where, name) for name in ("median", "p90", "lost")])
+
+
 def by_rule(said: str, data: str, records: str) -> Claim:
     """AUC of the rule with a delta, the best of three, and AUC of the rule without one."""
     where = {"set": data, "records": records, "epsilon": "1"}
@@ -198,6 +204,16 @@ CLAIMS = [
     by_rule("0.715 (0.697 to 0.729) | 0.717 | 0.657 (0.643 to 0.672)", "diabetes", "5000"),
     by_rule("0.756 (0.749 to 0.768) | 0.756 | 0.665 (0.661 to 0.670)", "covertype", "5000"),
     *(followed(said, *case) for case, said in FOLLOWED.items()),
+    before_a_wall("0.125, 0.138, 0", "wall", "4", "complete"),
+    before_a_wall("0.177, 0.188, 0", "wall", "4", "ring"),
+    before_a_wall("0.381, 0.521, 0", "wall", "1", "complete"),
+    before_a_wall("0.515, 0.701, 1", "wall", "1", "ring"),
+    before_a_wall("0.098, 0.105, 0", "wall", "none", "sees all"),
+    before_a_wall("0.157, 0.175, 0", "wall, echoes", "4", "complete"),
+    before_a_wall("0.202, 0.223, 0", "wall, echoes", "4", "ring"),
+    before_a_wall("0.467, 0.590, 0", "wall, echoes", "1", "complete"),
+    before_a_wall("0.687, 0.851, 2", "wall, echoes", "1", "ring"),
+    before_a_wall("0.115, 0.125, 0", "wall, echoes", "none", "sees all"),
     *(own_model(said, *case) for case, said in OWN_MODELS.items()),
     *(influence(" | ".join(said), TEN, *scenario, *CLIPS) for scenario, said in RELUCTANT.items()),
     influence(

@@ -9,7 +9,7 @@ import pytest
 from nodes.accounting.guarantee import Ledger
 from nodes.checks import OutOfRange
 from nodes.dynamics import motion
-from nodes.following import MOST_MOVES, BeliefMotion, Following, inverse, white_noise
+from nodes.following import MOST_MOVES, BeliefMotion, Following, inverse, weakest_direction, white_noise
 from nodes.geometry.constraints import Box
 from nodes.learner import Learner
 from nodes.losses.losses import RangeFrom
@@ -216,7 +216,13 @@ def leans(distance, draws, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("distance", "wanted"), [(9.0, 1 / (1 + 1 / math.e)), (1.0, 1 / (1 + math.e)), (math.nan, 0.5)]
+    ("distance", "wanted"),
+    [
+        (9.0, 1 / (1 + 1 / math.e)),
+        (4.81, 1 / (1 + 1 / math.e)),  # 8 mm further than expected: a sign has no size
+        (1.0, 1 / (1 + math.e)),
+        (math.nan, 0.5),
+    ],
 )
 def test_a_sign_is_true_as_often_as_epsilon_says(distance, wanted):
     draws = 40_000
@@ -266,6 +272,15 @@ def test_without_directions_a_target_is_lost(monkeypatch):
     assert np.quantile(wall(4.0)[100:], 0.95) > 0.8
 
 
+@pytest.mark.parametrize(("turns", "least", "most"), [(4, 0.45, 0.5), (0, 0.0, 0.01)])
+def test_the_weakest_direction_is_strong_among_sensors_all_around_and_weak_in_one_place(turns, least, most):
+    angles = np.arange(4) * math.pi / 2 * (turns > 0)
+    places = 1_000.0 * np.stack((np.cos(angles), np.sin(angles), np.zeros(4)), -1)
+    value, at = weakest_direction(following(places))
+    assert least <= value <= most
+    assert at.shape == (2,)
+
+
 # ---------------------------------------------------------------- edges
 
 
@@ -277,13 +292,16 @@ def test_at_the_sensor_there_is_no_direction():
     assert after == pytest.approx([0.5, 1.0, 0.0, 0.0], abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(60))
 def test_any_consensus_gives_a_state_in_the_box_and_a_release_in_reach(seed):
     """A hostile release within the readers' bound: random numbers, zeros, a matrix that is none."""
     random, algorithm = np.random.default_rng(seed), of_node(0)
     scale = 10.0 ** random.integers(-8, 12, algorithm.dimension)
     hostile = random.normal(size=algorithm.dimension) * scale
-    hostile *= [1.0, 0.0, 1.0, -1.0, 1.0, 1.0][seed]
+    if seed % 3 == 2:  # a matrix with a diagonal of ones that is not positive definite
+        hostile[4:14] = random.uniform(-1, 1, 10)
+        hostile[[4, 8, 11, 13]] = 1.0
+    hostile *= [1.0, -1.0, 1.0, 0.0][seed % 4]
     hostile *= min(1.0, algorithm.reach / max(1.0, np.linalg.norm(hostile)))
     for z in (hostile, 0.5 * hostile + 0.5 * algorithm.start):
         x = algorithm.decide(1, Consensus(z))

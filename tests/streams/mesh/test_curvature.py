@@ -122,6 +122,7 @@ def test_a_plan_says_what_is_public_and_what_is_noisy(tmp_path):
     assert "public: jerk 0.05, error 0.02, presence 0.97" in text
     assert "l2-sphere on the sign of a residual; sensors' places are public" in text
     assert "clip" not in text
+    assert "distances tell least: the mean of u u' has the eigenvalue" in text
     assert "none is claimed with a motion model" in text
     assert "l2-sphere on the sign of a residual" in headline(file.mesh)
 

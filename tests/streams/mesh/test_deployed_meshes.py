@@ -25,6 +25,7 @@ EVERY = {
     "tracking-moving",
     "tracking-paper",
     "tracking-switching",
+    "uwb",
 }
 
 
