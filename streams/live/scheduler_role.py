@@ -243,8 +243,9 @@ class PlanningMachine:
 class SchedulerTime:
     """A scheduler's time: the seconds in which it has read its own heartbeats, and the round.
 
-    The round of the scheduler's own clock counts only up to the newest append time that it has read, plus a
-    period of heartbeats.
+    With slots by time the scheduler's own clock gives the round. A clock that runs ahead must not plan rounds
+    that no record can be in, so the broker's append times bound it: the round counts up to the newest append
+    time that the scheduler has read, plus the time between two heartbeats.
     """
 
     def __init__(

@@ -372,9 +372,11 @@ def end_hung() -> None:
 
 
 class StartWatch:
-    """Watches a start until `stop.asked.looks` rests, or the context ends; calls `end` if it hangs.
+    """Watches the start of a process, in a thread, and calls `end` if the start hangs.
 
-    A process that begins again starts again, and is watched again.
+    While it starts, a process looks again and again whether it was asked to stop; a start that has not looked
+    for `limit` seconds hangs. The watch ends with the context, or when the process no longer looks. A process
+    that begins anew starts again, and is watched again.
     """
 
     def __init__(

@@ -164,9 +164,11 @@ class DataStream:
         return None if self._undue is None or self._labels is None else self._labels.settings.after
 
     def reach(self, firsts: Mapping[int, int], ends: Mapping[int, int], now: float) -> dict[int, int]:
-        """Handle the ends of the logs at `now`, and the first offsets whose times are from now - after on.
+        """Take up where each partition's log ends at `now`, and return where its due records end.
 
-        Return the ends of the due records. For slots by count these are the ends of the logs.
+        `firsts`: for each partition the first offset of a record that is not yet due: it is younger than the
+        `after` seconds for which records wait for their labels. Without such labels every record is due, and
+        the result is `ends`.
         """
         if self._undue is None:
             return dict(ends)
