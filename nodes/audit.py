@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from nodes.accounting.calibration import gaussian_epsilon
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.features import ABSENT, RowFeatures
 from nodes.privacy.mechanism import Audited, Band, Sampler, Secret
 from nodes.privacy.private import Private
@@ -183,8 +184,7 @@ def samples(
 
     Raises ValueError for simulated noise.
     """
-    if mechanism.simulated:
-        raise ValueError("the noise is simulated: there is nothing to audit")
+    _need_exact(mechanism)
     row = np.zeros((1, mechanism.dimension))
     row[0, 0] = mechanism.theta
     statistic: Statistic = _first_coordinate
@@ -194,6 +194,11 @@ def samples(
         rows, statistic = (furthest[:1], furthest[1:]), _likelihoods(mechanism, furthest)
     first, second = (_statistics(mechanism, record, draws, round, statistic, drawn) for record in rows)
     return first, second
+
+
+def _need_exact(mechanism: Audited) -> None:
+    if mechanism.simulated:
+        raise ValueError("the noise is simulated: there is nothing to audit")
 
 
 def _first_coordinate(releases: FloatArray) -> FloatArray:
@@ -429,3 +434,123 @@ def audit_answers(
         mu = math.sqrt(made.queries) * mu_lower_bound(first, second, confidence)
         bound = gaussian_epsilon(mu, made.own_delta) if mu > 0 else 0.0
     return Audit(bound, float(made.own_epsilon), confidence, draws)
+
+
+# Audits a person: all rounds that a person's records are in, looked at together.
+#
+# The records are as far from those of the neighbour as the clip allows, one in a round. The statistic is the
+# sum of the logarithms of the rounds' ratios, or of the first coordinates' signs of l2-sphere. For
+# correlated noise it is <C y, C g>, where g is 1 in the rounds of the person. Any function of the exact
+# releases gives a bound that holds. Few runs cannot certify a large epsilon: n runs on each side certify at
+# most `most_certified`. Nor can they see that a person is in one round too many.
+
+PERSON_RUNS = 1_000
+
+
+def most_certified(runs: int, confidence: float) -> float:
+    """Return the largest lower bound on a pure epsilon that so many runs on each side can give."""
+    error = (1 - confidence) / 2
+    low, high = proportion_bounds(runs, runs, error)[0], proportion_bounds(0, runs, error)[1]
+    return math.log(low / high)
+
+
+def claimed_of_person(mechanism: Audited, records: int, apart: int) -> float:
+    """Return the epsilon that follows for records in so many rounds, at the mechanism's delta."""
+    if mechanism.mu is None:
+        return records * float(mechanism.epsilon)
+    if mechanism.band is None:
+        return gaussian_epsilon(math.sqrt(records) * mechanism.mu, mechanism.delta)
+    norm, of_unit = mechanism.band.matrix.unit_norm, cast("GaussianBisr", mechanism)
+    ratio = norm(records, apart) / norm(of_unit.releases, of_unit.apart)
+    return gaussian_epsilon(max(1.0, ratio) * mechanism.mu, mechanism.delta)
+
+
+def person_rounds(mechanism: Audited, records: int, apart: int) -> int:
+    """Return the rounds that a run of the audit plays: those of the records alone where noise is independent,
+    else also the rounds between them and a few after them.
+    """
+    return records if mechanism.band is None else (records - 1) * apart + audit_rounds(mechanism)
+
+
+def audit_person(
+    mechanism: Audited,
+    records: int,
+    apart: int = 1,
+    runs: int = PERSON_RUNS,
+    confidence: float = 0.95,
+    drawn: Callable[[int], None] | None = None,
+) -> Audit:
+    """Return a lower bound on the epsilon of a person with `records`, one in a round, `apart` rounds apart.
+
+    Costs 4 `runs` times `person_rounds` releases: `runs` with the person's records and as many with the
+    neighbour's for the bound, and so many more to choose the event. `drawn` gets the number of new runs from
+    time to time. Raises ValueError for simulated noise.
+    """
+    _need_exact(mechanism)
+    pair, statistic = _person(mechanism)
+    first, second = (
+        _person_statistics(mechanism, row, range(0, records * apart, apart), 2 * runs, statistic, drawn)
+        for row in pair
+    )
+    claimed = claimed_of_person(mechanism, records, apart)
+    if mechanism.mu is None:
+        return Audit(epsilon_lower_bound(first, second, confidence), claimed, confidence, runs)
+    mu = mu_lower_bound(first, second, confidence)
+    bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
+    return Audit(bound, claimed, confidence, runs)
+
+
+def _person(mechanism: Audited) -> tuple[FloatArray, Statistic]:
+    """Return two records (2, 1, width) as far apart as the clip allows, and a statistic of releases."""
+    if isinstance(mechanism, GridMechanism) and mechanism.features is not None:
+        return mechanism.features.furthest[:, None], _likelihoods(mechanism, mechanism.features.furthest)
+    pair = np.zeros((2, 1, mechanism.dimension))
+    pair[:, 0, 0] = mechanism.theta, -mechanism.theta
+    if isinstance(mechanism, GridMechanism):
+        return pair, _likelihoods(mechanism, pair[:, 0])
+    if mechanism.name == "l2-sphere":
+        return pair, lambda releases: np.sign(releases[:, 0])
+    silent = mechanism.with_sampler(cast("Sampler", _Silent()))  # only its `laplace` is called
+    limit = abs(float(silent.privatise(1, Private(pair[0]), _steep).release[0]))
+    return pair, lambda releases: np.clip(releases[:, 0], -limit, limit)
+
+
+class _Silent:
+    """A sampler that adds nothing."""
+
+    simulated = False
+
+    def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:  # noqa: ARG002
+        return values
+
+
+def _person_statistics(
+    mechanism: Audited,
+    row: FloatArray,
+    rounds: range,
+    runs: int,
+    statistic: Statistic,
+    drawn: Callable[[int], None] | None,
+) -> FloatArray:
+    """Return the statistic (runs,) with the record `row` (1, width) in these rounds."""
+    played = person_rounds(mechanism, len(rounds), rounds.step)
+    weights = np.ones(played)
+    if mechanism.band is not None:
+        column = np.append(mechanism.band.matrix.column, np.zeros(played))[:played]
+        inside = np.isin(np.arange(played), rounds).astype(float)
+        weights = np.convolve(np.convolve(column, inside)[:played][::-1], column)[:played][::-1]
+    size, parts = max(1, _CHUNK // max(row.size, mechanism.draw_cost)), []
+    for start in range(0, runs, size):
+        count = min(size, runs - start)
+        slots = np.broadcast_to(row, (count, *row.shape))
+        total, secret = np.zeros(count), cast("Secret | None", None)
+        for t, weight in enumerate(weights.tolist()):
+            has_record = mechanism.band is None or t in rounds
+            gradients = slots if has_record else slots[:, :0]
+            private = mechanism.privatise(1 + t, Private(gradients), _steep, secret)
+            total += weight * statistic(private.release)
+            secret = private.secret
+        parts.append(total)
+        if drawn is not None:
+            drawn(count)
+    return np.concatenate(parts)

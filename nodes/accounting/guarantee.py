@@ -19,6 +19,9 @@ _PUBLIC = {
         "file, and costs in both"
     ),
 }
+MANY = 100
+"""The records of the person for whom a guarantee of single records gives a number."""
+_LARGE = 700  # e^x is a float up to here
 
 
 class RunGuarantee(Protocol):
@@ -203,8 +206,9 @@ class Guarantee:
         reals = ", proved for real arithmetic" if self.correlated else ""
         delta_text = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         subject, labelled, facts = f"Each record of node {node}'s stream", "", "k records or nodes"
-        stream = "for the whole stream"
+        stream, person = "for the whole stream", self._of_person(self.epsilon)
         if self.unit is not None:
+            person = ""
             subject, public = self._of_unit(self.unit, node, public)
             facts, stream = f"the records of k of them ({self.unit.column})", f"for {self.unit.stream}"
         if self.wait is not None:
@@ -215,8 +219,18 @@ class Guarantee:
         return (
             f"{subject} is protected with epsilon = {as_text(self.epsilon)} "
             f"({strength}{reals}), {stream}, against {self._adversary()}; {public}; "
-            f"{labelled}a fact in {facts} is protected at k epsilon{delta_text}."
+            f"{labelled}a fact in {facts} is protected at k epsilon{delta_text}{person}."
         )
+
+    def _of_person(self, epsilon: Fraction) -> str:
+        """Return what a person with many records gets where no unit bounds them."""
+        total, delta_text = MANY * epsilon, ""
+        if self.delta:
+            times = math.expm1(total) / math.expm1(epsilon) if total < _LARGE else math.inf
+            delta = up_to_digits(self.delta * times) if self.delta * times < 1 else 1.0
+            delta_text = f", delta = {delta!r}" if delta < 1 else ", where delta is 1 and nothing is proved"
+        person = "a person with k records is protected at k epsilon too, as no unit (privacy.unit) is named"
+        return f"; {person}: one with {MANY} at epsilon = {as_text(total)}{delta_text}"
 
     def _of_unit(self, unit: Unit, node: str, public: str) -> tuple[str, str]:
         """Return what is protected, and the bound and what is public of it."""

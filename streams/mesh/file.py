@@ -302,6 +302,7 @@ NODES = FileKind(
         "watch": LazyFunction("streams.cli.watch:watch_nodes"),
         "deadletters": LazyFunction("streams.cli.operate:node_letters"),
         "audit mechanism": LazyFunction("streams.cli.audit:audit_mechanisms"),
+        "audit person": LazyFunction("streams.cli.audit:person"),
         "audit releases": LazyFunction("streams.cli.audit:audit_of_releases"),
         "export kubernetes": LazyFunction("streams.cli.export:kubernetes"),
         "export systemd": LazyFunction("streams.cli.export:systemd"),

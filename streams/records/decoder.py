@@ -449,6 +449,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         """Return the text of the record's value in a column; None if it is not a single value."""
         return spelt((self._total(self._fields, value) or {}).get(column))
 
+    def fields(self, value: bytes) -> Mapping[str, object]:
+        """Return the record's fields by column, and those that are no feature; none if it has none."""
+        return self._total(self._fields, value) or {}
+
     @property
     def label_counts(self) -> FileLabelCounts | None:
         """The counts of the labels in a file that come later; None: there are none."""

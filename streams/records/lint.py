@@ -1,5 +1,6 @@
 """Finds settings that are valid but probably unintended, by the graph and the first records of sources."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -34,6 +35,7 @@ from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, TopicSettings
 from streams.mesh.settings.schema import Unit
+from streams.mesh.settings.schema import word as word_of
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.avro import SchemaLookup, Schemas
 from streams.records.decoder import SchemaDecoder
@@ -92,6 +94,48 @@ class ListedWords:
             yield f'{self._place}: {count:,} of {records} {differ} from "{word}" by case alone'
 
 
+ID_WORDS = (
+    *("account", "card", "client", "customer", "device", "employee", "household", "iban", "member"),
+    *("passenger", "patient", "person", "phone", "student", "subscriber", "user", "vehicle"),
+)
+"""Public words: a column of this name may name what has many records."""
+_FEWEST_IDS = 10  # fewer are kinds rather than ids
+_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
+_ID_NAME = re.compile(
+    rf"(?:.*[\W_])?({'|'.join(ID_WORDS)})s?(?:[\W_]?(?:id|no|nr|number|key|uuid|ref|name))?"
+)
+
+
+class RepeatedIds:
+    """Counts the values of columns that are named like an id of people, where a mesh names no unit.
+
+    Its lines show a public word alone, neither the name of a column nor a value.
+    """
+
+    def __init__(self) -> None:
+        self._counts = dict[str, Counter[str]]()
+
+    def add(self, fields: Mapping[str, object]) -> None:
+        """Count the values of a record's fields, and of fields within these."""
+        for name, value in fields.items():
+            if isinstance(value, Mapping):
+                self.add({f"{name}.{key}": inner for key, inner in value.items()})
+                continue
+            match = _ID_NAME.fullmatch(_HUMP.sub("_", name).lower())
+            if match is not None and (text := word_of(value)):
+                self._counts.setdefault(match[1], Counter())[text] += 1
+
+    def findings(self, place: str, records: str) -> Iterator[str]:
+        """Yield a line for each public word of which most ids are those of several records."""
+        for name, counts in sorted(self._counts.items()):
+            repeated = sum(count for count in counts.values() if count > 1)
+            if len(counts) >= _FEWEST_IDS and 2 * repeated > counts.total():
+                cost = (
+                    "one with k records is protected at k epsilon, unless mesh.privacy.unit names the column"
+                )
+                yield f"{place}: {records} seem to have an id of a {name}, which repeats: {cost}"
+
+
 @dataclass
 class DataFile:
     """A file, the first place that names it, and each node's `take` (empty for held-out records)."""
@@ -133,7 +177,10 @@ def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = T
     lines, decoder = opened_records(file, one.settings, one.place)
     words, values = _listed(one, decoder)
     timed, counts, times = file.mesh.slots.by == "time", FaultCounts(), list[float]()
+    ids = RepeatedIds() if file.mesh.privacy.unit is None and one.takes and counted else None
     for record in islice(lines, most):
+        if ids is not None and isinstance(decoder, SchemaDecoder):
+            ids.add(decoder.fields(record))
         moment = decoder.timestamp(record) if isinstance(decoder, SchemaDecoder) else None
         times += [] if moment is None else [moment]
         counts.add(_fault(decoder, record, timed=timed and bool(one.takes)))
@@ -152,6 +199,7 @@ def file_findings(file: MeshFile, one: DataFile, most: int, *, counted: bool = T
     yield from _times(file, one, times, records)
     for column in words:
         yield from column.findings(records)
+    yield from () if ids is None else ids.findings(".".join(one.place), records)
     yield from _short(one, record_count, size)
 
 
@@ -433,6 +481,7 @@ def message_lines(
     lines.wrong += _unknown_fields(file, name, settings, messages, values)
     lines.wrong += _unknown_headers(file, name, settings, values)
     reasons, keys = Counter[NotARecord](), list[bytes | None]()
+    ids = RepeatedIds()
     for value in values:
         reason = decoder.no_record(value)
         if reason is not None:
@@ -440,6 +489,7 @@ def message_lines(
             continue
         counts.add(decoder.fault(value) if decoder.decode(value) is None else _untimed(file, decoder, value))
         keys.append(value.key)
+        ids.add(decoder.fields(value))
     parts = f"{first.partitions:,} partition{'' if first.partitions == 1 else 's'}"
     lines.looked_at.append(f"{settings.topic}: {parts}; {_held(len(values), counts.records, reasons)}")
     records = f"the first {counts.records:,} record{'' if counts.records == 1 else 's'}"
@@ -452,6 +502,8 @@ def message_lines(
         keys_of_where = [key for key in ("where", "where_headers") if getattr(settings, key) is not None]
         text = f"{' and '.join(keys_of_where)} leave no record of the first {len(values):,} messages"
         lines.odd.append(f"{'.'.join(place)}: {text}")
+    if file.mesh.privacy.unit is None and lines.counted:
+        lines.odd += ids.findings(".".join(place), records)
     lines.odd += _keyless(file, name, settings, first)
     lines.looked_at += _shared(settings, keys, records)
 

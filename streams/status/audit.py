@@ -8,9 +8,18 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from nodes.audit import Audit, audit, audit_answers, audit_rounds, lattice_holds
+from nodes.accounting.guarantee import MANY, Unit
+from nodes.audit import (
+    PERSON_RUNS,
+    Audit,
+    audit,
+    audit_answers,
+    audit_rounds,
+    lattice_holds,
+    person_rounds,
+)
 from nodes.collaboration.messages import Query, Response
-from nodes.privacy.mechanism import Audited
+from nodes.privacy.mechanism import Audited, Mechanism
 from nodes.privacy.query import QueryMechanism
 from streams.bus.bus import Stores, UnknownTopic
 from streams.bus.logs import reached
@@ -463,6 +472,51 @@ def _subject(mesh: Mesh, nodes: tuple[str, ...]) -> Subject:
     node = mesh.node(nodes[0])
     growing = growing_epsilon(node.privacy.epsilon, mesh.settings.slots.size)
     return Subject(nodes, node.mechanism.audited, growing.rounds if growing else None)
+
+
+# Audits a person with many records, with as many runs as fit into a minute.
+
+PERSON_RECORDS = MANY
+
+
+class PersonSubject(NamedTuple):
+    """A person whose records are looked at together: how many rounds they are in, and how far apart.
+
+    `name`: the person, in words. `protected`: whether the mesh file's unit bounds the records.
+    """
+
+    name: str
+    mechanism: Audited
+    records: int
+    apart: int
+    protected: bool = False
+
+    @property
+    def runs(self) -> int:
+        """The runs on each side that take about a minute."""
+        cost = 2 * self.mechanism.draw_cost * person_rounds(self.mechanism, self.records, self.apart)
+        return max(_LEAST_DRAWS, min(PERSON_RUNS, _WORK // cost))
+
+
+def person_subjects(plain: Mechanism, of_unit: Mechanism | None, unit: Unit | None) -> list[PersonSubject]:
+    """Return the persons to audit: one without a unit, one with the file's unit, and the control.
+
+    `plain` is the mechanism of the file without its unit, `of_unit` that with it.
+    """
+    bare = plain.audited
+    if bare is None:
+        return []
+    unbounded = PersonSubject(f"a person with {PERSON_RECORDS} records, and no unit", bare, PERSON_RECORDS, 1)
+    control = PersonSubject("the control: one record, and no unit", bare, 1, 1)
+    bounded = None if of_unit is None else of_unit.audited
+    if bounded is None or unit is None:
+        return [unbounded, control]
+    cost = _LEAST_DRAWS * 2 * bounded.draw_cost
+    rounds = max(1, _WORK // cost - audit_rounds(bounded)) if bounded.band is not None else unit.records
+    records = min(unit.records, 1 + (rounds - 1) // (unit.apart if bounded.band is not None else 1))
+    in_rounds = "1 round" if records == 1 else f"{records:,} rounds, {unit.apart:,} apart"
+    name = f"a person with {PERSON_RECORDS} records, whom the unit {unit.column} bounds to {in_rounds}"
+    return [unbounded, PersonSubject(name, bounded, records, unit.apart, protected=True), control]
 
 
 # Audits the owners' answers in a collaboration, with as many draws as fit into a minute.

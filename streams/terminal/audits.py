@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from nodes.audit import Audit, most_certified
 from nodes.privacy.mechanism import Audited
 from streams.collaboration.settings import CollaborationSettings
 from streams.mesh.mesh import Mesh
@@ -17,6 +18,7 @@ from streams.status.audit import (
     AnswerSubject,
     Findings,
     MechanismAudit,
+    PersonSubject,
     Read,
     Said,
     Subject,
@@ -53,6 +55,28 @@ def mechanism_facts(
     yield "nodes", listed(subject.nodes)
     yield from _found(
         done, f"{at_delta(mechanism.delta if mechanism else 0.0)} of one record", confidence, count
+    )
+
+
+def person_facts(subject: PersonSubject, audit: Audit) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of the audit of one person."""
+    delta = at_delta(subject.mechanism.delta)
+    yield "person", subject.name
+    ceiling = most_certified(audit.draws, audit.confidence)
+    limit = f" (so many runs certify at most {ceiling:.3g})" if subject.mechanism.mu is None else ""
+    yield "bound", f"epsilon is at least {audit.lower_bound:.3g}{delta}{limit}"
+    verdict = "REFUTED" if audit.refuted else "not refuted"
+    kind = "stated" if subject.protected or subject.records == 1 else "what follows"
+    yield "claim", f"{audit.claimed:.6g}, {kind}: {verdict}"
+    yield "runs", f"{audit.draws:,} on each side, and as many to choose the event"
+
+
+def person_footer(*, bounded: bool, confidence: float, count: int) -> str:
+    """Return what the audits of persons do not show."""
+    unit = "" if bounded else " No unit is named (mesh.privacy.unit), so nothing bounds a person's rounds."
+    return (
+        f"All {count} bounds hold together at {confidence:.6g} confidence. This is a demonstration: it "
+        f"cannot see that a person is in one round too many, and proves no guarantee.{unit}"
     )
 
 

@@ -327,6 +327,10 @@ class MeshSettings(Settings):
             text = f"times apart, {settings.apart:,}, is beyond the {rounds:,} rounds"
             raise refusal(f"{text}: must be at most {fewest:,}", *path, "records")
 
+    def without_unit(self) -> Self:
+        """Return these settings with records protected by themselves, each with the whole epsilon."""
+        return self.model_copy(update={"privacy": self.privacy.model_copy(update={"unit": None})})
+
     @property
     def unit(self) -> Unit | None:
         """The bound on the records of a unit; None: each record is protected by itself."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.calibration import gaussian_delta
-from nodes.accounting.guarantee import Guarantee
+from nodes.accounting.guarantee import Guarantee, Unit
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.exact import SimulatedSampler
 
@@ -15,8 +15,27 @@ def test_the_sentence_for_count_slots() -> None:
     assert Guarantee("laplace", Fraction(1)).sentence("A") == (
         "Each record of node A's stream is protected with epsilon = 1 (pure), for the whole stream, against "
         "everyone on the mesh broker, all other nodes and the scheduler; arrival times, keys, timestamps and "
-        "counts are public (count slots); a fact in k records or nodes is protected at k epsilon."
+        "counts are public (count slots); a fact in k records or nodes is protected at k epsilon; a person "
+        "with k records is protected at k epsilon too, as no unit (privacy.unit) is named: one with 100 at "
+        "epsilon = 100."
     )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "text"),
+    [
+        ("0.3", 0.0, "epsilon = 30."),
+        ("0.01", 1e-6, "epsilon = 1, delta = 0.000170"),
+        ("1", 1e-6, "epsilon = 100, where delta is 1 and nothing is proved."),
+        ("700", 1e-6, "epsilon = 70000, where delta is 1 and nothing is proved."),
+        ("20", 1e-6, "epsilon = 2000, where delta is 1 and nothing is proved."),
+    ],
+)
+def test_what_a_person_with_100_records_gets_without_a_unit(epsilon: str, delta: float, text: str) -> None:
+    sentence = Guarantee("gaussian", Fraction(epsilon), delta).sentence("A")
+    assert f"(privacy.unit) is named: one with 100 at {text}" in sentence
+    unit = Unit("who", 5, 4, rounds=20)
+    assert "no unit" not in Guarantee("gaussian", Fraction(epsilon), delta, unit=unit).sentence("A")
 
 
 def test_the_sentence_for_time_slots_names_their_adjacency() -> None:
@@ -99,7 +118,7 @@ def test_what_delta_becomes_is_said() -> None:
     """Two releases compose to 2 delta; k records in one slot are a chain of k neighbours."""
     sentence = Guarantee("gaussian", Fraction("0.5"), 1e-6, slots="time").sentence("A")
     assert "moved to another slot it is protected at epsilon = 1, delta = 2e-06;" in sentence
-    assert sentence.endswith("at k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large.")
+    assert "at k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large; a person" in sentence
 
 
 def test_a_replays_one_public_difference_is_named() -> None:

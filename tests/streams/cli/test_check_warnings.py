@@ -324,3 +324,38 @@ def test_run_says_afterwards_what_check_warns_of_from_records(checked, call, mes
     *_, last = lines = outcome.out.splitlines()
     assert [line.replace(f"{mesh.parent}/", "") for line in lines if line.startswith("Warning: ")] == expected
     assert last.startswith("Malformed records: a ")
+
+
+IDS = "".join(f"{k},red,ok,p{k % 12}\n{k},blue,bad,p{k % 12}\n" for k in range(60))
+
+
+@pytest.mark.parametrize(
+    "name", ["customer", "payment.customer_id", "CustomerId", "Customer No", "customers"]
+)
+def test_an_id_that_repeats_where_no_unit_is_named(checked, tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"x,c,y,{name}\n{IDS}")
+    (line,) = checked()
+    assert line == (
+        f"nodes.a.source: the {IDS.count(chr(10))} records of a.csv seem to have an id of a customer, which "
+        "repeats: one with k records is protected at k epsilon, unless mesh.privacy.unit names the column"
+    )
+
+
+@pytest.mark.parametrize("name", ["customer.age", "user_agent", "p", "discard"])
+def test_a_column_with_another_name_is_no_id(checked, tmp_path, name):
+    (tmp_path / "a.csv").write_text(f"x,c,y,{name}\n{IDS}")
+    assert checked() == []
+
+
+def test_ids_that_do_not_repeat_or_are_few_or_are_named_by_a_unit(checked, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "x,c,y,customer\n" + "".join(f"1,{'red,ok' if k % 2 else 'blue,bad'},{k}\n" for k in range(120))
+    )
+    assert checked() == []
+    path.write_text("x,c,y,customer\n" + GOOD.replace("ok\n", "ok,1\n").replace("bad\n", "bad,2\n"))
+    assert checked() == []
+    path.write_text(f"x,c,y,customer\n{IDS}")
+    unit = ("gradient_bound: 0.5", "gradient_bound: 0.5, unit: {column: customer, records: 1, apart: 40}")
+    assert len(checked()) == 1
+    assert checked(None, unit) == []

@@ -238,3 +238,12 @@ def test_a_broker_that_does_not_answer_is_no_mistake(tmp_path, capsys):
     outcome = Commands(capsys)("check", file.path)
     assert outcome.code == 0
     assert line in outcome.out
+
+
+def test_an_id_that_repeats_is_named_by_a_public_word(tmp_path):
+    messages = [Message(record(customer={"personId": f"{CANARY}{k % 10}"}), b"%d" % k) for k in range(40)]
+    (odd,) = looked_at(
+        mesh(tmp_path),
+        [Message(m.content.replace(b'"after"', b'"amount": 1, "z": 1, "after"'), m.name) for m in messages],
+    ).odd
+    assert "the first 40 records seem to have an id of a person, which repeats" in odd

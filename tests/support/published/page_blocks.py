@@ -40,6 +40,7 @@ ENDS = (
     "tune",
     "predict",
     "audit mechanism",
+    "audit person",
     "export",
     "forecast",
     "simulate",
