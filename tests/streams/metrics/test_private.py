@@ -14,7 +14,8 @@ from nodes.values import Decision, Observations
 from streams.metrics.private import MOST, DataCounts, LabelCounts
 from streams.records.faults import NotARecord
 from tests.support.meshes.classes import MOMENTS, tree_of
-from tests.support.meshes.files import loaded
+from tests.support.meshes.files import changed, loaded
+from tests.support.meshes.following import PLACES, following
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics, private, shown, told
 
@@ -93,6 +94,19 @@ def test_sums_of_records_have_no_regret_and_as_many_coordinates_as_a_decision(tm
     observations = Observations(np.full((1, 3), 0.5), np.ones(1), np.ones(1, np.bool_))
     told(figures, [report._replace(decision=Decision(np.ones(3)), observations=Private(observations))])
     assert private(figures, "records_total") == 1
+
+
+def test_who_follows_by_public_directions_has_an_error_and_no_regret(tmp_path):
+    follower = loaded(tmp_path, following(changed())).resolved.node("a").learner
+    figures = metrics(follower, truth=True)
+    assert not any("regret" in name for name, *_ in shown(figures.private))
+    observations = Observations(np.zeros((1, 0)), np.array([2.0]), np.ones(1, np.bool_))
+    report = scored(0.5, gradient=(0.0, 0.0), truth=(5.0, 4.0))
+    decision = Decision(np.array([2.0, 0.0, 0.1, 0.1]))
+    told(figures, [report._replace(decision=decision, observations=Private(observations))])
+    assert private(figures, "tracking_error") == 5.0
+    distance = np.hypot(2.0 - PLACES["a"][0], PLACES["a"][1])
+    assert private(figures, "loss_average") == pytest.approx((distance - 2.0) ** 2 / 2)
 
 
 def test_the_owner_alone_sees_whether_the_schema_registry_answers():
