@@ -180,9 +180,10 @@ def audit(
 def samples(
     mechanism: Audited, draws: int, round: int = 1, drawn: Callable[[int], None] | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the statistic (draws,) on each of two slots of one record that are as far apart as it allows.
+    """Return the statistic (draws,) of releases of two slots, each with one record.
 
-    Raises ValueError for simulated noise.
+    The two records' gradients are as far apart as the mechanism allows. Raises ValueError for simulated
+    noise.
     """
     _need_exact(mechanism)
     row = np.zeros((1, mechanism.dimension))

@@ -279,10 +279,10 @@ def area(scores: FloatArray, positive: BoolArray) -> Interval | None:
     """Return the area under the ROC curve of one model that has not seen the records; None for one class.
 
     The interval is DeLong's, on the scale of log odds, so it stays within 0 and 1. Where every pair is in
-    order (or none is), DeLong's variance is 0. Then the bound is exact (Clopper, Pearson 1934): it counts as
-    many disjoint pairs, which are independent, as the rarer class has records. Far from chance the interval
-    is too short: at an area of 0.98 and 54 positives it covered the true value in 89 % of 1,000 simulated
-    runs.
+    order (or none is), DeLong's variance is 0. Then the bound is the exact one (Clopper, Pearson 1934) for n
+    independent pairs. n is the number of records of the rarer class, as so many pairs are disjoint. Far from
+    chance the interval is too short: at an area of 0.98 and 54 positives it covered the true value in 89 % of
+    1,000 simulated runs.
     """
     fewest = min(int(positive.sum()), int((~positive).sum()))
     if not fewest:

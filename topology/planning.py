@@ -54,8 +54,9 @@ class Horizon:
     def holders(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
         """Return the members that hold up the others at the end of the plans, `last`; usually none.
 
-        These have not stepped the oldest of the H rounds, and at least as many full members have stepped all
-        but the newest H/4 + 1, as far as their heartbeats tell: one follows every (H/4)-th step.
+        They have not stepped the oldest of the H planned rounds. They count only if at least as many full
+        members have stepped all planned rounds but about the newest quarter. Heartbeats report the steps, one
+        after each (H/4)-th step.
         """
         if len(self._planned) < self._size:
             return []

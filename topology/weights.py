@@ -156,9 +156,9 @@ def fixed(nodes: Sequence[str], matrix: ArrayLike) -> Weights:
 def circulation(graph: Graph) -> FloatArray:
     """Return a positive circulation, shape (E,): a sum of directed cycles that covers every edge.
 
-    Each edge is passed once. While more enters a node than leaves it, one more pass follows the shortest path
-    from this node to one that more leaves than enters. Raises ValueError, naming the edge, for an edge on no
-    cycle.
+    Each edge is passed once. Then, while a node has more passes in than out, one more pass follows the
+    shortest path from it to a node that has more out than in. Raises ValueError for an edge on no cycle, and
+    names the edge.
     """
     size = len(graph.nodes)
     along, against = both_adjacencies(graph.sources, graph.targets, size)

@@ -65,7 +65,7 @@ def says_nothing(scale: float, coordinates: int) -> bool:
 def analytic_scale(
     epsilon: Fraction, delta: float, sensitivity: int, coordinates: int, largest: float
 ) -> float:
-    """Return the least scale, to a relative 1e-12, whose `discrete_delta` is at most `delta`.
+    """Return, with a relative accuracy of 1e-12, the least scale whose `discrete_delta` is at most `delta`.
 
     Raises OutOfRange if it is more than `largest`, or less than one step.
     """

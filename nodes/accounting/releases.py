@@ -428,9 +428,10 @@ def pure_composition(kind: TightKind, cost: Fraction, budget: DeltaBudget | None
 def _table(
     kind: TightKind, cost: Fraction, delta: float, budget: Fraction
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return points 0..n, the last within the budget, and a bound on the cost of each, in rising order.
+    """Return numbers of releases, from 0 to the largest within the budget, and a bound on the cost of each.
 
-    The cost of more releases bounds that of fewer, so a later point that came out lower replaces an earlier.
+    Both rise. The cost of more releases bounds that of fewer, so a bound that is above a later one is
+    replaced by the later one.
     """
     spent_by = partial(_exact, kind, cost, delta)
     last = _last_within(spent_by, max(1, min(Sum(cost).affordable(budget), _MOST_RELEASES)), budget)

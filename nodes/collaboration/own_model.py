@@ -36,8 +36,9 @@ GRID = tuple(10.0 ** (place / 2) for place in range(-14, 5))
 class OwnModel:
     """The model `parameters` (d,), and the `pull` m that made it (infinity: theta_star itself).
 
-    `near`, `alone` and `star` are the mean losses of the owner's records: of own models that had not seen the
-    record, of models of the own records alone (drawn to 0) that had not, and of theta_star.
+    The other fields are mean losses on the owner's records. `near` is that of own models, `alone` that of
+    models fitted to the own records alone and drawn to 0, and `star` that of theta_star. For `near` and
+    `alone` each record is predicted by a model that had not seen it.
     """
 
     parameters: FloatArray

@@ -257,7 +257,7 @@ class _Reading:
 
 
 def reach(broker: BrokerSettings) -> str:
-    """Return the id of the broker's cluster: equal for two addresses of one.
+    """Return the id of the broker's cluster. Two addresses of one cluster give the same id.
 
     Raises Denied for a wrong password or certificate, Unreachable without an answer within `PATIENCE`
     seconds. Its text gives the reason, as far as it can be found out.

@@ -426,7 +426,8 @@ class Scope:
     ) -> "Scope":
         """Return the scope on these nodes' data broker; `shared`: it is the mesh broker too.
 
-        `sources`: the topics of their records that others created. `tls`: users have certificates.
+        `sources`: by node, the topic of its records if others created it. `labels`: by node, the topic of its
+        later labels. `tls`: users have certificates.
         """
         nodes = tuple(nodes)
         owned_names = {name for node in nodes for name in DataTopics(mesh, node, sources.get(node)).all}

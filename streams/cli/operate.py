@@ -53,7 +53,7 @@ class Leaving(NamedTuple):
 
 
 def announce(file: MeshFile, node: str, state: Path) -> Leaving:
-    """Announce that a node leaves H rounds after the newest plan. A repeated call keeps the first last round.
+    """Announce that a node leaves H rounds after the newest plan. A repeated call changes nothing.
 
     The node's process reads the announcement within a second and forwards it to the schedulers. Raises
     UsageError if the node has no journal of this run in the folder, or the run is over; JournalError,

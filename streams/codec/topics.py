@@ -81,9 +81,9 @@ class MeshTopics:
 
 
 def edges_of(topics: MeshTopics, source: str) -> str | None:
-    """Return the prefix of the topics of all releases of `source`, and of no other topic.
+    """Return the prefix that the topics of all releases of `source` have, and no other topic has.
 
-    None: its releases are in one topic.
+    Return None if its releases are in one topic.
     """
     if topics.layout == "outbox":
         return None

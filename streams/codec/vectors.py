@@ -36,9 +36,9 @@ class Expected:
     """The messages that a reader of one topic accepts: run, source, settings, d and the public bound.
 
     `source`: a node, the learner or an owner. `bound` is the largest L2 norm of the values, tolerance
-    included; of a release: (the reach of the set, plus 64 noise scales if the noise is on the parameters,
-    or the most that a record adds to class sums or moments, plus 64 scales a coordinate) times 1 + 1e-9.
-    Raises ValueError for bad ids.
+    included. For a release it is (1 + 1e-9) b: b is the reach of the set, plus 64 noise scales if the noise
+    is on the parameters. For class sums or moments b is the most that a record adds, plus 64 scales a
+    coordinate. Raises ValueError for bad ids.
     """
 
     run: str

@@ -278,8 +278,8 @@ LOOK = 0.1
 class Slotless:
     """The nodes of one process whose records have ended: they go without slots while another one learns.
 
-    So they relay. The round in which nobody learns is not run: the run ends there, and
-    all nodes are where a longer source continues.
+    Without a slot a node relays. A round in which no node has a slot is not run: the run ends before it, and
+    a longer source can continue all nodes from there.
     """
 
     def __init__(self) -> None:

@@ -32,11 +32,11 @@ def csv_records(
     longest: int,
     stdin: BinaryIO | None = None,
 ) -> Numbered:
-    """Yield the records of a file, without a byte order mark; blank lines between records are none.
+    """Yield the records of a file, without a byte order mark. Blank lines between records are left out.
 
-    `columns`: their number; None: that of the first record, which names them. `longest`: the most bytes of a
-    record over several lines. What is not in the file's encoding makes its record unreadable. Raises as
-    `numbered_lines`.
+    `columns`: the number of columns; None: as many as the first record has, which names them. `longest`: the
+    largest size in bytes of a record over several lines. Bytes that are not in the file's encoding make their
+    record unreadable. Raises as `numbered_lines`.
     """
     recode = None if dialect is None or is_utf8(dialect.encoding) else partial(_Recoded, dialect.encoding)
     if dialect is None or not dialect.line_breaks:

@@ -180,8 +180,8 @@ class LabelTable:
         return labels
 
     def unused(self, dues: Mapping[int, int]) -> tuple[int, int]:
-        """Return how many labels came after a record of theirs was due, and how many were never used by a
-        record.
+        """Return how many labels came after the first record with their key was due, and how many no record
+        has used.
 
         `dues`: by a key's hash the time, in ms, when the first record with this key was due.
         """

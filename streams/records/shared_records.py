@@ -58,8 +58,8 @@ def _file(own: NodeSettings) -> Path | None:
 def has_header_alone(source: object) -> bool:
     """Return whether the source's file exists, and has no record below its header or schema.
 
-    Two such files are equal, and share no record. If they counted as shared, an additional record would end
-    that finding for both.
+    Two such files are equal, and share no record, so they do not count as shared. Otherwise one additional
+    record in either file would change what is reported of both.
     """
     if not isinstance(source, FileSettings) or source.path in {None, "-"} or not _is_file(source.path):
         return False  # a pipe that was read to its end would block for ever

@@ -168,8 +168,8 @@ class SlotCollector:
     def over_in(self, now: float) -> float:
         """Return the seconds from `now` on until the open slot is over; infinite if records alone close it.
 
-        Zero while it waits for the ends of the logs, for records below them, or to be followed where it has
-        begun.
+        Return 0 while the slot waits for the ends of the logs, or for records below them, and after it has
+        begun beyond the records read, so that the reader must move there.
         """
         with self._lock:
             shares = self._open_shares()

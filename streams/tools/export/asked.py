@@ -106,9 +106,9 @@ INDEX = "exported.txt"
 def write_folder(folder: Path, written: Mapping[str, str]) -> int:
     """Write the texts to their paths in the folder, in place of an earlier export; return how many files.
 
-    A folder with any other file is refused. The new folder is made beside, and then takes its place. Whoever
-    may enter it may read all of it, whatever the umask, as processes in containers are other users. Raises
-    UsageError.
+    A folder with any other file is refused. The new folder is made beside the old one, and then replaces it.
+    Whoever may enter the folder may read all its files, whatever the umask, as containers run as other users.
+    Raises UsageError.
     """
     folder = folder.resolve()
     _check(folder)

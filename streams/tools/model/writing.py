@@ -68,11 +68,13 @@ def model_of(
     averaged: str,
     node: str | None = None,
 ) -> Model:
-    """Return the model of vectors (d,), made from `nodes` nodes at `round`. `rounds` are in the average.
+    """Return the model of the vectors `newest` and `average` (d,).
+
+    It is made from `nodes` nodes at `round`; `rounds`: the number of rounds in the average.
 
     `promised`: the promises of all nodes whose releases are in it. `node`: the node whose own part gives the
-    settings for reading records (None: held_out, or the first part that is here). The decision of a run's
-    only round is made before its records, so the newest one stands for the average there.
+    settings for reading records (None: held_out, or the first part that is here). In a run of one round the
+    newest decision replaces the average, as the round's own decision was made before its records.
     """
     mesh = file.mesh
     if rounds <= 1:
@@ -205,10 +207,10 @@ def _newest(file: MeshFile, state: Path, node: str) -> JournalRecord | None:
 
 
 def _closed(file: MeshFile, state: Path, node: str, record: JournalRecord) -> Decision | None:
-    """Return the node's decision after the closing rounds of a run in one process; None of any other.
+    """Return the node's decision after the closing rounds; None unless the run was in one process.
 
-    There closing rounds are in no journal, but every journal is in the folder, and ends with its node's last
-    lesson.
+    Such a run has no journal records of closing rounds. But all its journals are in the folder, and each ends
+    with its node's last lesson, from which the closing rounds are computed.
     """
     folder = StateFolder(state)
     if not all(folder.journal(name).exists() for name in file.mesh.nodes):
@@ -444,8 +446,8 @@ class _Sum(NamedTuple):
 def public_model(file: MeshFile) -> Model:
     """Return the projected mean of all members' newest releases, and its average over the stored rounds.
 
-    Those of closing rounds are in no average. A member whose edges are all off in a round publishes nothing
-    for it. Raises BusError, MeshFileError.
+    Releases of closing rounds are in no average. A member whose edges are all off in a round publishes
+    nothing for it. Raises BusError, MeshFileError.
     """
     mesh = file.mesh
     algorithm = file.resolved.algorithm

@@ -100,10 +100,10 @@ def by_signal(
 ) -> SignalTable:
     """Run the mesh on made-up records of each strength of signal, with simulated noise and without privacy.
 
-    `records`: how many each node has; not given, as many as the rule's block says, or as the rounds take.
-    `positive`: the share of positive records. `signals`: the largest AUC of a line by row.
-    Every node has the shared privacy settings. Raises UsageError unless 0 < `positive` < 1, and for a mesh
-    that is too wide or has several losses.
+    `records`: the number of each node's records. If it is not given, it is that of the rule's block; without
+    a block the records fill the rounds. `positive`: the share of positive records. `signals`: by row of the
+    table, the largest AUC of any linear score. Every node has the shared privacy settings. Raises UsageError
+    unless 0 < `positive` < 1, and for a mesh that is too wide or has several losses.
     """
     mesh, size = file.mesh, file.mesh.slots.size
     if not 0.0 < positive < 1.0:

@@ -385,10 +385,11 @@ def search(
     sizes: Callable[[int], int] | None,
     report: Callable[[int], None],
 ) -> Search:
-    """Walk under the mesh's own mechanism, the first of `names`; then from the best there under each other.
+    """Search for the best settings under each mechanism of `names`, and propose one mechanism.
 
-    Proposes the first mechanism whose best is within 2 % of the least loss, or above it by no more than the
-    runs spread. `report` takes the number of trials done.
+    `names` begins with the mesh's own mechanism. The search under each other one starts at the best settings
+    of the first. The first mechanism is proposed whose best loss is within 2 % of the least loss, or not
+    clearly above it, given the runs' spread. `report` takes the number of trials done.
     """
     tried: dict[Candidate, Measured] = {}
     candidates: list[Candidate] = []
