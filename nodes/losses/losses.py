@@ -370,7 +370,7 @@ class RangeFrom(OfAResidual):
 
 @dataclass(frozen=True, slots=True)
 class Bearing(OfAResidual):
-    """Of the angle from the measured direction to that of x - s, from -pi to pi, in the plane.
+    """The residual is the angle from the measured direction to that of x - s, from -pi to pi, in the plane.
 
     Angles are in radians from the first axis to the second; any label is read as one. At x = s there is no
     direction, and value and gradient are 0. Where the target is right behind, at pi, the loss has its largest

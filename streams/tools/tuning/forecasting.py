@@ -323,9 +323,9 @@ def _reached(cost: Cost, whole: Collaboration, levels: FloatArray, seed: int) ->
 
 
 def _sampling(cost: Cost, within: Constraint | None, least: float, seed: int) -> float:
-    """Return g: the mean over draws of m records of psi at their best model, times m.
+    """Return g, the mean of psi/(1/m - 1/M) over draws of m of the pilot's M records.
 
-    They are drawn from the pilot's M, so psi is that of 1/m - 1/M.
+    psi is the relative fitness, on all M records, of the best model of the m drawn ones.
     """
     count, excesses = len(cost.labels), []
     for part in _PARTS:

@@ -419,9 +419,10 @@ def search(
 def settled(
     found: Search, start: Candidate, trials_of: Callable[[MechanismName], Trials]
 ) -> tuple[Search, Measured]:
-    """Return the search with what is proposed after runs of their own, and the result of those runs.
+    """Confirm a search's proposal in new runs; return the search with the final proposal, and its result.
 
-    The mesh file's own, `start`, is proposed unless the choice is clearly better in those runs too.
+    The mesh file's own settings, `start`, become the proposal unless the search's are clearly better in the
+    new runs too.
     """
     result = trials_of(found.proposed.mechanism).confirm(found.proposed.setting)
     if found.proposed == start:
