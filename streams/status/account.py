@@ -265,7 +265,7 @@ def journal_charge_count(state: Path, file: MeshFile, node: str) -> ChargeCount 
 def public_charge_counts(
     file: MeshFile, nodes: Iterable[str], instances: Mapping[str, str] | None = None
 ) -> dict[str, ChargeCount]:
-    """Return nodes' charge_counts by plans and heartbeats on the mesh broker: upper bounds of their charges.
+    """Return nodes' charge counts by plans and heartbeats on the mesh broker: upper bounds of their charges.
 
     A node in `instances` has no count if the stored plans are all plans of the run so far, and name no other
     instance of the node: then nothing was charged before that instance. Raises BusError, MeshFileError.
