@@ -28,6 +28,26 @@ correlated over rounds s is computed from the correlation (`mean_deviation`). Fo
 is that after 500 rounds. Where nu is large, the ridge is large too, and the second moments have no effect on
 the decision. Then they only make the noise larger, so class sums are chosen.
 
+With a privacy unit (version 2) rounds cost and records do not: a person's noise comes in each of T rounds,
+whether anybody is left to learn from or not. With k rounds of a person that are b apart:
+
+| case | k | slots | mechanism |
+|---|---|---|---|
+| neither k nor T is given | 1 | one | as below |
+| k is given | as given | k, so T = k and b = 1 | as below |
+| the slots' size or T is given | T to 8, then 5, with a delta 20 | as given, b = ceil(T/k) | as below |
+| no delta | | | laplace |
+| a delta, and laplace's noise, sqrt(2) D1 k/epsilon, is at most that of the next two | | | laplace |
+| a delta, else, and all running sums have less than 0.95 of gaussian's noise | | | gaussian-bisr |
+| a delta, else: noise of D2 sqrt(k) sigma | | | gaussian |
+
+D1 and D2 are the distances in L1 and L2 by which one record moves a sum. For gradients, whose bound is one
+number in both norms, laplace is chosen to k = 8 at (1, 1e-6). Class sums of many columns are further apart in
+L1, so there gaussian is chosen from k = 1 on.
+
+The bands of gaussian-bisr are those with the least of this mean square, from 2 to 64. For classes the
+algorithm is class-sums, as how many records count is not public, which nu needs.
+
 The thresholds and kappa were chosen on packaged data sets by `experiments/rule_choice.py`. Results on other
 data sets are reported by `experiments/rule_report.py`.
 
@@ -51,7 +71,8 @@ from nodes.privacy.bisr_coefficients import band_matrix
 from nodes.privacy.features import HEIGHT, MOST_COLUMNS
 from nodes.privacy.l2_sphere import sphere_radius
 
-VERSION = 1
+VERSIONS = 1, 2
+"""The versions of the tables. Both choose alike without a unit; the first knows none."""
 LARGEST_NU = 0.1
 """The nu above which class sums take the place of moments."""
 SMALL_NU = 0.03
@@ -66,6 +87,20 @@ FEW_RECORDS = 2_000
 LARGE_EPSILON = Fraction(4)
 """The epsilon of one record above which laplace has less noise than l2-sphere in two dimensions."""
 SUMS = ("class-sums", "moments")
+SMALL_K, PURE_K, LARGEST_K = 8, 5, 20
+"""A person's rounds where more are given: all up to the first; above it, without a delta the second, else at
+most the third."""
+MUCH_LESS = 0.95
+"""The ratio of running sums' noise to that of independent draws below which noise is correlated."""
+_LOOKED_AT = 10_000  # rounds over which the running sums of noise are compared
+
+
+class PublicUnit(NamedTuple):
+    """A unit's k and b, and the run's T, as the file gives them; None: the rule chooses."""
+
+    records: int | None
+    apart: int | None
+    rounds: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +122,8 @@ class Public:
         The privacy parameters of one release; None: the file gives none.
     size, algorithm, mechanism
         As the file gives them; None: the rule chooses.
+    unit
+        The privacy unit; None: each record is protected by itself. `epsilon` and `delta` are then the unit's.
     """
 
     records: int | None
@@ -101,6 +138,7 @@ class Public:
     size: int | None = None
     algorithm: str | None = None
     mechanism: str | None = None
+    unit: PublicUnit | None = None
 
 
 class RuleChoice(NamedTuple):
@@ -128,6 +166,9 @@ class PlannedSlots(NamedTuple):
 
 def _choices(public: Public) -> Iterator[tuple[str, RuleChoice]]:
     """Yield the choices. Settings for which the rule has no choice are left out."""
+    if public.unit is not None:
+        yield from _with_unit(public, public.unit)
+        return
     size = _size(public)
     yield "slots.size", size
     records = public.size or size.value
@@ -317,3 +358,102 @@ def _rounded(value: float, *, up: bool = False) -> float:
     """Return a value above 0 rounded to three digits, so that all platforms agree; `up`: rounded up."""
     digits = 2 - math.floor(math.log10(value))
     return round(math.ceil(value * 10**digits) / 10**digits, digits) if up else round(value, digits)
+
+
+def _with_unit(public: Public, unit: PublicUnit) -> Iterator[tuple[str, RuleChoice]]:
+    """Yield the choices that go with a privacy unit: k, b, slots and mechanism together."""
+    planned = unit.rounds or unit.records or 1
+    size = 1 if public.records is None else -(-public.records // planned)
+    slots = "one slot" if planned == 1 else f"{planned:,} slots"
+    why = "a stream without an end" if public.records is None else f"{slots} of a node's records: rounds cost"
+    yield "slots.size", RuleChoice(size, why)
+    rounds = unit.rounds
+    if public.records is not None:
+        in_slots = -(-public.records // (public.size or size))
+        yield "rounds", RuleChoice(in_slots, "the slots that a node's records fill")
+        rounds = rounds or in_slots
+    k, apart = unit.records or 1, unit.apart or 1
+    if rounds is not None:
+        number = _rounds_of_person(rounds, has_delta=public.delta is not None)
+        yield (
+            "privacy.unit.records",
+            RuleChoice(number, f"T = {rounds:,}: each more round of a person costs noise"),
+        )
+        k = unit.records or number
+        apart = unit.apart or -(-rounds // k)
+        if (k - 1) * apart < rounds:
+            yield "privacy.unit.apart", RuleChoice(-(-rounds // k), f"T = {rounds:,} over k = {k:,}")
+    mechanism, bands = _mechanism_of_unit(public, k, apart, rounds or FEW_ROUNDS)
+    yield "privacy.mechanism", mechanism
+    if (public.mechanism or mechanism.value) == "gaussian-bisr":
+        yield "privacy.bands", RuleChoice(bands, "the least noise in the running sums")
+    if not _is_sum(public if public.algorithm else replace(public, size=None, mechanism=None)):
+        return
+    reason = "a unit: how many records count is not public, and moments need it"
+    yield "algorithm.name", RuleChoice("class-sums", reason)
+    if public.algorithm == "moments":
+        yield "algorithm.kappa", RuleChoice(3.0, "a unit: nu is not known")
+    elif (public.mechanism or mechanism.value) == "laplace" and public.entries is not None:
+        yield "algorithm.entries", RuleChoice(public.entries, "rule.columns: the most numbers of a row")
+
+
+def _rounds_of_person(rounds: int, *, has_delta: bool) -> int:
+    """Return k for a run of so many rounds; (k - 1) ceil(rounds/k) is below `rounds`."""
+    if rounds <= SMALL_K:
+        return rounds
+    apart = -(-rounds // (LARGEST_K if has_delta else PURE_K))
+    return -(-rounds // apart)
+
+
+def _mechanism_of_unit(public: Public, k: int, apart: int, rounds: int) -> tuple[RuleChoice, int]:
+    """Return the mechanism for k rounds of a person, and the bands of correlated noise."""
+    length = max(2, public.classes) * (public.columns + 1) if _is_sum(public) else public.dimension
+    bands, ratio = correlated_ratio(k, apart, min(rounds, _LOOKED_AT), bands_of(None, length))
+    if public.delta is None:
+        return RuleChoice("laplace", "no delta is given, or none is needed"), bands
+    epsilon = math.inf if public.epsilon is None else float(public.epsilon)
+    in_l1, in_l2 = _distances(public)
+    pure = math.sqrt(2) * in_l1 * k / epsilon
+    gaussian = in_l2 * math.sqrt(k) * noise_multiplier(epsilon, public.delta)
+    least = gaussian * (ratio if ratio < MUCH_LESS else 1.0)
+    if pure <= least:
+        reason = f"k = {k:,}: noise of {pure:.3g}, and {least:.3g} with a delta, which it does not need"
+        return RuleChoice("laplace", reason), bands
+    if ratio < MUCH_LESS:
+        reason = (
+            f"k = {k:,}, b = {apart:,}, T = {rounds:,}: running sums have {ratio:.2g} of gaussian's noise"
+        )
+        return RuleChoice("gaussian-bisr", reason), bands
+    reason = f"k = {k:,}: noise of {gaussian:.3g}, and {pure:.3g} with laplace"
+    return RuleChoice("gaussian", f"{reason}; correlated noise has {ratio:.3g} of it"), bands
+
+
+def _distances(public: Public) -> tuple[float, float]:
+    """Return how far a record moves a slot's sum in L1 and in L2, in one unit.
+
+    For class sums these are 2 K and sqrt(2) K (`nodes.privacy.features`). A gradient's bound is the same in
+    both norms, as the file gives it.
+    """
+    if not _is_sum(public):
+        return 2.0, 2.0
+    entries = min(public.entries or public.columns, public.columns)
+    return 2 * (math.sqrt(entries) + HEIGHT), math.sqrt(2) * math.hypot(1.0, HEIGHT)
+
+
+def correlated_ratio(releases: int, apart: int, rounds: int, largest: int = MOST_BANDS) -> tuple[int, float]:
+    """Return the bands with the least noise for a unit, and that noise over that of independent draws.
+
+    The noise is the root of the mean square error of all running sums of `rounds` releases.
+    """
+    candidates = [bands for bands in (2, 4, 8, 16, 32, MOST_BANDS) if bands <= largest]
+    by_bands = {bands: running_noise(bands, releases, apart, rounds) for bands in candidates}
+    bands = min(by_bands, key=by_bands.__getitem__)
+    return bands, by_bands[bands] / running_noise(1, releases, apart, rounds)
+
+
+def running_noise(bands: int, releases: int, apart: int, rounds: int) -> float:
+    """Return the root of the mean square error of all running sums of `rounds` releases, for a unit."""
+    matrix = band_matrix(bands)
+    sums = np.cumsum(np.append(1.0, -matrix.weights * 2.0**-30))[:rounds]
+    sums = np.append(sums, np.full(rounds - len(sums), sums[-1]))
+    return matrix.unit_norm(releases, apart) * math.sqrt(float(np.cumsum(sums**2).mean()))

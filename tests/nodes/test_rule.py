@@ -15,7 +15,16 @@ from nodes.privacy.exact import SimulatedSampler
 from nodes.privacy.features import Moments
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
-from nodes.rule import LARGEST_NU, PlannedSlots, Public, chosen, noise_multiplier, noise_size
+from nodes.rule import (
+    LARGEST_NU,
+    PlannedSlots,
+    Public,
+    PublicUnit,
+    chosen,
+    noise_multiplier,
+    noise_size,
+    running_noise,
+)
 
 DELTA = 1e-6
 ADULT = Public(1_000, 4, 48, 49, 2, Fraction(1), DELTA, entries=12)
@@ -201,7 +210,7 @@ def test_a_choice_that_is_given_back_changes_nothing():
 def test_the_rule_reads_public_values_alone():
     assert {field.name for field in fields(Public)} == {
         *("records", "members", "entries", "columns", "dimension", "classes", "weighted", "epsilon", "delta"),
-        *("size", "algorithm", "mechanism"),
+        *("size", "algorithm", "mechanism", "unit"),
     }
 
 
@@ -224,3 +233,80 @@ def test_the_module_has_no_clock_no_randomness_and_reads_no_file():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
     assert not any(name.startswith(("np.random", "open")) for name in used)
+
+
+# With a privacy unit.
+
+UNIT = replace(ADULT, unit=PublicUnit(None, None, None))
+GIVEN = replace(TRACKING, size=None, delta=DELTA, algorithm="dola")
+
+
+def of_unit(public, k=None, b=None, rounds=None, **changes):
+    return values(replace(public, unit=PublicUnit(k, b, rounds), **changes))
+
+
+WITH_UNIT = {
+    "nothing given: one slot, one record of a person": (
+        of_unit(UNIT),
+        {"slots.size": 1_000, "rounds": 1, "privacy.unit.records": 1, "privacy.mechanism": "gaussian"},
+    ),
+    "no delta": (of_unit(UNIT, delta=None), {"privacy.mechanism": "laplace", "algorithm.entries": 12}),
+    "k is given: so many slots": (
+        of_unit(UNIT, 5),
+        {"slots.size": 200, "rounds": 5, "privacy.unit.apart": 1},
+    ),
+    "T is given, up to 8": (of_unit(UNIT, None, None, 8), {"slots.size": 125, "privacy.unit.records": 8}),
+    "T is given, above 8, a delta": (
+        of_unit(UNIT, None, None, 100),
+        {"privacy.unit.records": 20, "privacy.unit.apart": 5, "privacy.mechanism": "gaussian-bisr"},
+    ),
+    "T is given, above 8, no delta": (
+        of_unit(UNIT, None, None, 100, delta=None),
+        {"privacy.unit.records": 5, "privacy.unit.apart": 20, "privacy.mechanism": "laplace"},
+    ),
+    "the size is given": (of_unit(UNIT, size=10), {"slots.size": 1_000, "rounds": 100, "privacy.bands": 4}),
+    "gradients, k = 8": (of_unit(GIVEN, 8), {"privacy.mechanism": "laplace"}),
+    "gradients, k = 9": (of_unit(GIVEN, 9), {"privacy.mechanism": "gaussian"}),
+    "without an end": (
+        of_unit(UNIT, 5, 10, records=None),
+        {"slots.size": 1, "privacy.mechanism": "gaussian-bisr"},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", WITH_UNIT)
+def test_each_row_of_the_table_with_a_unit(row):
+    choices, wanted = WITH_UNIT[row]
+    assert {key: choices.get(key) for key in wanted} == wanted
+
+
+def test_a_persons_rounds_fit_the_run():
+    for rounds, delta in [(rounds, delta) for rounds in range(1, 60) for delta in (None, DELTA)]:
+        choices = of_unit(UNIT, None, None, rounds, delta=delta)
+        k, b = choices["privacy.unit.records"], choices["privacy.unit.apart"]
+        assert b == -(-rounds // k)
+        assert (k - 1) * b < rounds <= k * b
+
+
+@pytest.mark.parametrize(
+    ("k", "apart", "rounds", "by_bands"),
+    [
+        (20, 1, 20, {4: 1.30, 16: 1.81, 64: 2.19}),
+        (5, 1, 20, {16: 1.10}),
+        (5, 4, 20, {16: 0.95}),
+        (20, 5, 100, {4: 0.55, 16: 0.67, 64: 0.92}),
+        (20, 50, 1_000, {4: 0.40, 16: 0.23, 64: 0.21}),
+    ],
+)
+def test_the_noise_of_running_sums_is_that_of_the_matrices(k, apart, rounds, by_bands):
+    for bands, ratio in by_bands.items():
+        inverse, r = np.eye(rounds), 1.0
+        for lag in range(1, min(bands, rounds)):
+            r *= (lag - 1.5) / lag
+            inverse += r * np.eye(rounds, k=-lag)
+        sums = np.tril(np.ones((rounds, rounds))) @ inverse
+        columns = np.linalg.inv(inverse)[:, : (k - 1) * apart + 1 : apart].sum(1)
+        independent = math.sqrt(k * (rounds + 1) / 2)
+        noise = math.sqrt((sums**2).sum(1).mean()) / independent
+        assert noise * np.linalg.norm(columns) <= ratio + 0.005
+        assert running_noise(bands, k, apart, rounds) / independent == pytest.approx(ratio, abs=0.006)

@@ -310,8 +310,6 @@ class MeshSettings(Settings):
         if settings is None:
             return
         path = "privacy", "unit"
-        if self.rule is not None:
-            raise refusal("a rule knows no units yet: must not be given with privacy.unit", "rule")
         if self.features is not None and settings.column == self.features.label.column:
             raise refusal("the label is what is protected: must be another column", *path, "column")
         if rounds is None and settings.apart is None:

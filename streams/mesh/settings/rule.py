@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from nodes.rule import VERSION, Public, RuleChoice, chosen
+from nodes.rule import VERSIONS, Public, PublicUnit, RuleChoice, chosen
 from streams.mesh.settings.algorithm import DynamicsSettings, LossSettings
 from streams.mesh.settings.base import Count, Settings, or_none, refusal
 from streams.mesh.settings.privacy import Delta, Epsilon, EpsilonSettings, release_epsilon
@@ -16,19 +16,20 @@ Tree = Mapping[str, Any]
 
 
 def _known_version(value: object) -> object:
-    if isinstance(value, bool) or value != VERSION:
-        raise refusal(f"must be {VERSION}: this version of mirrormesh has no other tables")
+    if isinstance(value, bool) or value not in VERSIONS:
+        raise refusal("must be 1 or 2: this version of mirrormesh has no other tables")
     return value
 
 
 class RuleSettings(Settings):
     """Public values from which settings follow that the file leaves out: `algorithm`, `slots.size`,
     `privacy.mechanism`, `bands` and, for losses of classes, `gradient_bound`, `constraint` and `step_size`.
-    What the file gives stays. The rule also reads the dimension, loss, class weights, epsilon and delta.
+    What the file gives stays. The rule also reads the dimension, loss, class weights, epsilon and delta. With
+    a unit `rounds`, `unit.records` and `unit.apart` follow too, and laplace drops a delta.
     """
 
     version: Annotated[int, BeforeValidator(_known_version)]
-    """The version of the rule's tables. It must be 1."""
+    """The version of the rule's tables, 1 or 2. They are alike without `privacy.unit`, which needs 2."""
     records: Annotated[Count | None, BeforeValidator(or_none)]
     """n: the number of records that each node has, or will have. `none`: a stream without an end."""
     members: Count
@@ -58,6 +59,10 @@ def filled(tree: Tree) -> Tree:
     Where the rule cannot read its input, missing settings get any valid values, so that only the mistakes in
     the input are reported. Raises a refusal for a missing setting that the rule does not choose.
     """
+    privacy = tree.get("privacy")
+    unit = privacy.get("unit") if isinstance(privacy, Mapping) else None
+    if unit is not None and _version(tree) == 1:
+        raise refusal("a rule of version 1 knows no units: must be 2", "rule", "version")
     try:
         public = _public(tree)
     except (ValidationError, PydanticCustomError, ValueError, TypeError):
@@ -69,7 +74,16 @@ def filled(tree: Tree) -> Tree:
     if "algorithm" not in tree and "algorithm.name" not in choices:
         text = "a rule chooses it for hinge, logistic, and softmax of three classes or more alone"
         raise refusal(f"missing: {text}", "algorithm")
-    return _with({**tree, "slots": slots}, choices)
+    choices = {key: value for key, value in choices.items() if key != "rounds" or tree.get("rounds") is None}
+    completed = dict(_with({**tree, "slots": slots}, choices))
+    if unit is not None and completed["privacy"].get("mechanism") == "laplace" and public.mechanism is None:
+        completed["privacy"] = {key: item for key, item in completed["privacy"].items() if key != "delta"}
+    return completed
+
+
+def _version(tree: Tree) -> object:
+    rule = tree["rule"]
+    return rule.get("version") if isinstance(rule, Mapping) else None
 
 
 def resolved(mesh: Any) -> list[Resolved]:
@@ -86,8 +100,8 @@ def written_out(mesh: Any, tree: Tree) -> Tree:
     return {**_with(tree, choices), "dimension": mesh.dimension}
 
 
-_READ = ("rule", "loss", "features", "dimension", "class_weights", "algorithm", "privacy", "slots")
-"""The keys of the shared part that the rule reads. It reads neither nodes nor rounds."""
+_READ = ("rule", "loss", "features", "dimension", "class_weights", "algorithm", "privacy", "slots", "rounds")
+"""The keys of the shared part that the rule reads; `rounds` with a unit alone. It reads no nodes."""
 
 
 def _public(tree: Tree) -> Public:
@@ -113,7 +127,16 @@ def _public(tree: Tree) -> Public:
         size=size,
         algorithm=name,
         mechanism=_mechanism(privacy),
+        unit=_unit(privacy.get("unit"), tree.get("rounds")),
     )
+
+
+def _unit(value: object, rounds: object) -> PublicUnit | None:
+    if value is None:
+        return None
+    unit, count = _mapping(value), TypeAdapter(Count)
+    given = [unit.get("records"), unit.get("apart"), None if rounds == "none" else rounds]
+    return PublicUnit(*[None if item is None else count.validate_python(item, strict=True) for item in given])
 
 
 def _mapping(value: object) -> Tree:
@@ -163,6 +186,8 @@ def _anything(tree: Tree) -> dict[str, Any]:
         "slots.size": 1,
         "algorithm.name": "class-sums",
         "privacy.mechanism": "gaussian" if has_delta else "laplace",
+        "privacy.unit.records": 1,
+        "privacy.unit.apart": 2**62,
     }
 
 
@@ -171,16 +196,24 @@ def _with(tree: Tree, choices: Mapping[str, Any]) -> Tree:
     parts = {"slots": {"by": "count"}, "algorithm": {}, "privacy": {}}
     completed = {**tree, **{key: tree.get(key, part) for key, part in parts.items()}}
     for key, value in choices.items():
-        part, name = key.split(".")
-        settings = completed[part]
-        if isinstance(settings, Mapping) and settings.get(name) is None:
-            completed[part] = {**settings, name: value}
+        completed = _set(completed, key.split("."), value)
     return {key: value for key, value in completed.items() if value != {} or key in tree}
+
+
+def _set(tree: Tree, path: list[str], value: Any) -> dict[str, Any]:
+    """Return the tree with a value where it has none. A part that is missing or no mapping stays as it is."""
+    name, *rest = path
+    if not rest:
+        return {**tree, name: value} if tree.get(name) is None else dict(tree)
+    part = tree.get(name)
+    return {**tree, name: _set(part, rest, value)} if isinstance(part, Mapping) else dict(tree)
 
 
 def _value(mesh: Any, path: list[str]) -> Any:
     """Return a setting of the mesh in the form that a mesh file has."""
-    value = getattr(getattr(mesh, path[0]), path[1])
+    value = mesh
+    for name in path:
+        value = getattr(value, name)
     if isinstance(value, Settings):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return value

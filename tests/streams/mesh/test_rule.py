@@ -231,8 +231,8 @@ REFUSED = [
     ("mesh.rule.version", REMOVED, "mesh.rule.version: missing: must be given"),
     (
         "mesh.rule.version",
-        2,
-        "mesh.rule.version: 2: must be 1: this version of mirrormesh has no other tables",
+        3,
+        "mesh.rule.version: 3: must be 1 or 2: this version of mirrormesh has no other tables",
     ),
     ("mesh.rule.version", True, "mesh.rule.version: true: must be 1"),
     ("mesh.rule.columns", 4, "mesh.rule.columns: 4: must be at most 3, the number of features"),

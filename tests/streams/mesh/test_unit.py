@@ -10,6 +10,7 @@ from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
+from streams.mesh.settings.rule import resolved, written_out
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 
@@ -221,3 +222,74 @@ def test_all_runs_and_lives_add_up_whatever_they_read():
     assert "over all runs each who is protected with epsilon = 2" in reuse.sentence()
     beside = Reuse((life("r1", node="b"),), life("r1"))
     assert "one who in both is protected with epsilon = 2" in beside.sentence()
+
+
+DOLA = next(line.strip() for line in MESH.splitlines() if "dola" in line)
+RULED = {
+    "algorithm": (
+        DOLA,
+        "rule: {version: 2, records: 1000, members: 3}",
+    ),
+    "slots": ("  slots: {by: count, size: 10}\n", ""),
+    "rounds": ("  rounds: ROUNDS\n", ""),
+    "bound": ("MECHANISM, gradient_bound: 1", "epsilon: 1, delta: 1e-6"),
+}
+
+
+def ruled(tmp_path, unit, **more):
+    text = MESH.replace("UNIT", unit)
+    for old, new in (RULED | more).values():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "mesh.yaml").write_text(text)
+    return load(tmp_path / "mesh.yaml")
+
+
+def test_a_rule_chooses_k_b_slots_and_mechanism_together(tmp_path):
+    settings = ruled(tmp_path, "column: who").mesh
+    assert (settings.rounds, settings.slots.size, settings.unit.records, settings.unit.apart) == (
+        1,
+        1000,
+        1,
+        1,
+    )
+    assert (settings.privacy.mechanism, settings.algorithm.name) == ("laplace", "class-sums")
+    assert settings.privacy.delta is None
+    given = ruled(tmp_path, "column: who", size=("  loss:", "  slots: {by: count, size: 10}\n  loss:")).mesh
+    assert (given.rounds, given.unit.records, given.unit.apart) == (100, 20, 5)
+    assert (given.privacy.mechanism, given.privacy.bands) == ("gaussian-bisr", 4)
+    of_k = ruled(tmp_path, "column: who, records: 4").mesh
+    assert (of_k.rounds, of_k.slots.size, of_k.unit.apart) == (4, 250, 1)
+    assert len({mesh.digest() for mesh in (settings, given, of_k)}) == 3
+    keys = [key for key, *_ in resolved(given)]
+    assert keys[:4] == ["slots.size", "rounds", "privacy.unit.records", "privacy.unit.apart"]
+    explicit = written_out(given, {"privacy": {"unit": {"column": "who"}}})
+    assert explicit["privacy"]["unit"] == {"column": "who", "records": 20, "apart": 5}
+    assert explicit["rounds"] == 100
+
+
+def test_a_written_out_rule_means_the_same(tmp_path):
+    settings = ruled(tmp_path, "column: who").mesh
+    for key, choice, value in resolved(settings):
+        assert choice.value == value, key
+
+
+@pytest.mark.parametrize(
+    ("unit", "more", "line"),
+    [
+        (
+            "column: who",
+            {"algorithm": (RULED["algorithm"][0], "rule: {version: 1, records: 1000, members: 3}")},
+            "mesh.rule.version: 1: a rule of version 1 knows no units: must be 2",
+        ),
+        ("records: 2", {}, "mesh.privacy.unit.column: missing"),
+        ("column: who, records: 0", {}, "mesh.privacy.unit.records: 0: must be at least 1"),
+        ("column: fraud", {}, 'mesh.privacy.unit.column: "fraud": the label is what is protected'),
+    ],
+)
+def test_each_mistake_of_a_unit_with_a_rule_is_one_line(tmp_path, unit, more, line):
+    with pytest.raises(MeshFileError) as refusal:
+        ruled(tmp_path, unit, **more)
+    assert [f"{tmp_path / 'mesh.yaml'}: {line}"] == [
+        text[: len(line) + len(str(tmp_path)) + 12] for text in refusal.value.lines
+    ]
