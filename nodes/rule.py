@@ -365,14 +365,16 @@ def _with_unit(public: Public, unit: PublicUnit) -> Iterator[tuple[str, RuleChoi
     planned = unit.rounds or unit.records or 1
     size = 1 if public.records is None else -(-public.records // planned)
     slots = "one slot" if planned == 1 else f"{planned:,} slots"
-    why = "a stream without an end" if public.records is None else f"{slots} of a node's records: rounds cost"
-    yield "slots.size", RuleChoice(size, why)
+    reason = (
+        "a stream without an end" if public.records is None else f"{slots} of a node's records: rounds cost"
+    )
+    yield "slots.size", RuleChoice(size, reason)
     rounds = unit.rounds
     if public.records is not None:
         in_slots = -(-public.records // (public.size or size))
         yield "rounds", RuleChoice(in_slots, "the slots that a node's records fill")
         rounds = rounds or in_slots
-    k, apart = unit.records or 1, unit.apart or 1
+    k, gap = unit.records or 1, unit.apart or 1
     if rounds is not None:
         number = _rounds_of_person(rounds, has_delta=public.delta is not None)
         yield (
@@ -380,10 +382,10 @@ def _with_unit(public: Public, unit: PublicUnit) -> Iterator[tuple[str, RuleChoi
             RuleChoice(number, f"T = {rounds:,}: each more round of a person costs noise"),
         )
         k = unit.records or number
-        apart = unit.apart or -(-rounds // k)
-        if (k - 1) * apart < rounds:
+        gap = unit.apart or -(-rounds // k)
+        if (k - 1) * gap < rounds:
             yield "privacy.unit.apart", RuleChoice(-(-rounds // k), f"T = {rounds:,} over k = {k:,}")
-    mechanism, bands = _mechanism_of_unit(public, k, apart, rounds or FEW_ROUNDS)
+    mechanism, bands = _mechanism_of_unit(public, k, gap, rounds or FEW_ROUNDS)
     yield "privacy.mechanism", mechanism
     if (public.mechanism or mechanism.value) == "gaussian-bisr":
         yield "privacy.bands", RuleChoice(bands, "the least noise in the running sums")
@@ -401,8 +403,8 @@ def _rounds_of_person(rounds: int, *, has_delta: bool) -> int:
     """Return k for a run of so many rounds; (k - 1) ceil(rounds/k) is below `rounds`."""
     if rounds <= SMALL_K:
         return rounds
-    apart = -(-rounds // (LARGEST_K if has_delta else PURE_K))
-    return -(-rounds // apart)
+    gap = -(-rounds // (LARGEST_K if has_delta else PURE_K))
+    return -(-rounds // gap)
 
 
 def _mechanism_of_unit(public: Public, k: int, apart: int, rounds: int) -> tuple[RuleChoice, int]:

@@ -135,8 +135,10 @@ def _unit(value: object, rounds: object) -> PublicUnit | None:
     if value is None:
         return None
     unit, count = _mapping(value), TypeAdapter(Count)
-    given = [unit.get("records"), unit.get("apart"), None if rounds == "none" else rounds]
-    return PublicUnit(*[None if item is None else count.validate_python(item, strict=True) for item in given])
+    settings = [unit.get("records"), unit.get("apart"), None if rounds == "none" else rounds]
+    return PublicUnit(
+        *[None if item is None else count.validate_python(item, strict=True) for item in settings]
+    )
 
 
 def _mapping(value: object) -> Tree:
