@@ -8,9 +8,11 @@ from nodes.accounting.reuse import Reuse, total
 from nodes.accounting.spends import Span, Spend
 from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
+from nodes.privacy.unit import unit_number
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.mesh.settings.rule import resolved, written_out
+from streams.records.frames import with_records
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 
@@ -293,3 +295,16 @@ def test_each_mistake_of_a_unit_with_a_rule_is_one_line(tmp_path, unit, more, li
     assert [f"{tmp_path / 'mesh.yaml'}: {line}"] == [
         text[: len(line) + len(str(tmp_path)) + 12] for text in refusal.value.lines
     ]
+
+
+def test_units_of_parquet_and_of_frames_are_those_of_json_lines(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'mirrormesh[parquet]'")
+    rows = {"who": [f"u{k % 3}" for k in range(20)] + [""], "amount": [0.5] * 21, "fraud": ["1"] * 21}
+    arrow.parquet = pytest.importorskip("pyarrow.parquet")
+    arrow.parquet.write_table(arrow.table(rows), tmp_path / "a.parquet")
+    numbers = [unit_number(name) if name else None for name in rows["who"]]
+    unit = "column: who, records: 5"
+    parquet = mesh(tmp_path, unit, source=("json-lines, path: a.jsonl", "parquet, path: a.parquet"))
+    for file in (parquet, with_records(mesh(tmp_path, unit), {"a": rows}, named=False)):
+        source = open_source(file, "a", 0)
+        assert source.decoder.units([record.value for record in source.records]) == numbers
