@@ -13,7 +13,7 @@ MESH ?= tests/simulation/mesh.yaml
 SEED ?= 0
 HISTORIES ?= 10000
 
-.PHONY: help demo image sbom release site test test-slow test-kafka test-bare lint format simulate bench bench-kafka bench-peers bench-utility docs lock clean
+.PHONY: help demo image sbom release site test test-slow test-kafka test-bare lint format simulate bench bench-kafka bench-peers bench-utility docs pictures lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -94,6 +94,9 @@ site: .venv/installed   ## the documentation as a website, in out/site/html
 
 docs: .venv/installed   ## write the generated parts of docs/ anew
 	@$(BIN)/python -m docs.generate
+
+pictures: .venv/installed   ## draw the dashboards' pictures anew, of a mesh that runs for five minutes
+	@$(BIN)/python -m grafana.pictures
 
 lock: .venv/installed   ## show what is installed, to update requirements.lock from
 	@$(BIN)/python -m pip freeze --exclude-editable

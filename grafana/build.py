@@ -1,6 +1,8 @@
 """Panels into Grafana's dashboards: one look for all."""
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from grafana_foundation_sdk.builders import (
@@ -30,13 +32,16 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from grafana.panels import BLUE, MESH, NODES, ORANGE, TARGET, Panel, Row, metric
+from grafana.panels import AXES, BLUE, MESH, NODES, ORANGE, TARGET, Panel, Row, metric
 from streams.metrics.catalogue import PREFIX
 
+RUNBOOKS = Path(__file__).parents[1] / "deploy" / "prometheus" / "runbooks.md"
+RUNBOOKS_AT = "https://runbooks.example/mirrormesh"
+"""Where people open the runbooks, until they write their own address into the variable."""
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 WIDTH = 24
 RESTARTED = f"changes({metric('node_starts_total', NODES)}[$__rate_interval]) > 0"
-REPLANNED = f"changes({metric('plan_members', MESH)}[$__rate_interval]) > 0"
+REPLANNED = f"max(changes({metric('plan_members', MESH)}[$__rate_interval])) > 0"
 """What is marked on every panel over time."""
 
 
@@ -60,13 +65,24 @@ def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashbo
             _choice("node", f'label_values({PREFIX}_build_info{{mesh="$mesh"}}, node)', several=True)
         )
     )
+    runbooks = dashboard.TextBoxVariable("runbooks").label("Runbooks")
+    made = made.with_variable(runbooks.default_value(RUNBOOKS_AT))
     number, top = 1, 0
     for row in rows:
-        made = made.with_row(dashboard.Row(row.title).id(number).grid_pos(GridPos(1, WIDTH, 0, top)))
+        heading = dashboard.Row(row.heading).id(number).grid_pos(GridPos(1, WIDTH, 0, top))
         number, top = number + 1, top + 1
+        built_panels = []
         for panel, left, at, bottom in placed(row.panels, top):
-            made = made.with_panel(_panel(panel, number, GridPos(panel.height, panel.width, left, at)))
+            place = GridPos(panel.height, panel.width, left, at)
+            built_panels.append(_panel(panel, number, place))
             number, top = number + 1, bottom
+        if row.of:
+            heading = heading.collapsed(True)
+            for built_panel in built_panels:
+                heading = heading.with_panel(built_panel)
+        made = made.with_row(heading)
+        for built_panel in () if row.of else built_panels:
+            made = made.with_panel(built_panel)
     return made
 
 
@@ -109,9 +125,26 @@ def placed(panels: Sequence[Panel], top: int) -> Iterator[tuple[Panel, int, int,
         left += panel.width
 
 
+def told_by(title: str) -> list[str]:
+    """Return the alerts whose runbook names a panel, as in *mesh / Live nodes, Round*."""
+    alerts = []
+    for section in RUNBOOKS.read_text().split("\n## ")[1:]:
+        named = re.findall(r"\*\w+ / ([^*]+)\*", section)
+        if any(title in " ".join(titles.split()).split(", ") for titles in named):
+            alerts.append(section.split("\n", 1)[0].strip())
+    return alerts
+
+
+def _runbook(alert: str) -> dashboard.DashboardLink:
+    """Return the link from a figure to the runbook of an alert that is about it."""
+    link = dashboard.DashboardLink(f"Runbook: {alert}").type(DashboardLinkType.LINK)
+    return link.url(f"${{runbooks}}#{alert.lower()}").target_blank(True)
+
+
 def _panel(panel: Panel, number: int, place: GridPos) -> Any:
     made: Any = _KINDS[panel.kind](panel)
     made = made.id(number).title(panel.title).description(panel.description).datasource(SOURCE)
+    made = made.links([_runbook(alert) for alert in told_by(panel.title)])
     steps = dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE)
     steps = steps.steps([Threshold(value, colour) for value, colour in panel.steps])
     made = made.unit(panel.unit).grid_pos(place).thresholds(steps)
@@ -141,6 +174,7 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
         .show_points(models.VisibilityMode.NEVER)
         .legend(_legend(last=True))
         .tooltip(common.VizTooltipOptions().mode(models.TooltipDisplayMode.MULTI))
+        .axis_label(panel.axis or AXES[panel.unit])
     )
     if len(panel.steps) > 1:
         drawn = common.GraphThresholdsStyleConfig().mode(models.GraphThresholdsStyleMode.DASHED)

@@ -4,6 +4,7 @@ python -m grafana.draw http://127.0.0.1:9090 --mesh tracking --output grafana/pi
 """
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -52,6 +53,23 @@ def draw(module: ModuleType, prometheus: Prometheus, span: Span) -> Figure:
     return figure
 
 
+DRAWN = "drawn.json"
+"""The file beside the pictures that says what they show."""
+
+
+def drawn() -> str:
+    """Return the titles and queries of all panels, as a picture of now shows them."""
+    boards = {
+        name: {
+            panel.title: [query.expr for query in panel.queries]
+            for row in module.ROWS
+            for panel in row.panels
+        }
+        for name, module in DASHBOARDS.items()
+    }
+    return json.dumps(boards, indent=1) + "\n"
+
+
 def main() -> None:
     """Draw them all."""
     asked = argparse.ArgumentParser(description="Draw the dashboards from a running Prometheus.")
@@ -75,6 +93,7 @@ def main() -> None:
         except (OSError, ValueError) as error:
             sys.exit(f"{given.prometheus}: {error}")
         figure.savefig(given.output / f"{name}.png", dpi=DPI, pil_kwargs={"optimize": True})
+    (given.output / DRAWN).write_text(drawn())
 
 
 if __name__ == "__main__":

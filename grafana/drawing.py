@@ -9,7 +9,7 @@ from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from grafana.ask import Prometheus, Series
 from grafana.naming import GREY, STYLES, keys, names_below
-from grafana.panels import TARGET, Panel
+from grafana.panels import AXES, TARGET, Panel
 
 COLOURS = {"green": "#4f9d58", "orange": "#e08e2b", "red": "#c8453b", "blue": "#4a7fbf", "text": GREY}
 ROOM = 2.5
@@ -38,6 +38,8 @@ def draw_panel(axes: Axes, panel: Panel, prometheus: Prometheus, span: Span) -> 
         axes.text(0.5, 0.5, panel.nothing, ha="center", va="center", color=GREY, transform=axes.transAxes)
         axes.set_axis_off()
         return
+    if panel.kind == "timeseries":
+        axes.set_ylabel(panel.axis or AXES[panel.unit], size=7, color=GREY)
     {"stat": _stat, "states": _states, "map": _map, "timeseries": _lines}[panel.kind](axes, panel, found)
 
 

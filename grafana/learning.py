@@ -16,6 +16,7 @@ from grafana.panels import (
     Panel,
     Query,
     Row,
+    last,
     metric,
     quantile,
     rate,
@@ -53,6 +54,7 @@ REGRET = Row(
             ),
             width=12,
             log=True,
+            axis="loss",
         ),
         Panel(
             "Each node's own regret",
@@ -62,10 +64,11 @@ REGRET = Row(
             NUMBER,
             (
                 Query(metric("regret")),
-                Query(f"sum({metric('regret')})", "sum of own regrets"),
+                Query(f"sum({last('regret')})", "sum of own regrets"),
                 Query(metric("regret_dynamic"), "{{node}} against the target's path"),
             ),
             width=12,
+            axis="loss",
         ),
         Panel(
             "Loss",
@@ -74,7 +77,21 @@ REGRET = Row(
             (Query(metric("loss_average")),),
             width=8,
             least=0,
+            axis="loss",
         ),
+        Panel(
+            "Decision",
+            "The coordinates of each node's last decision, where there are eight or fewer.",
+            NUMBER,
+            (Query(metric("decision"), "{{node}} x{{coordinate}}"),),
+            width=8,
+            axis="coordinate",
+        ),
+    ),
+)
+PREDICTIONS = Row(
+    "Predictions before learning",
+    (
         Panel(
             "Accuracy",
             "Share of records whose class the decision before them said. Empty for losses without classes.",
@@ -85,7 +102,7 @@ REGRET = Row(
                     f"(sum without(outcome) ({rate('predictions_total')}) > 0)"
                 ),
             ),
-            width=8,
+            width=12,
             least=0,
         ),
         Panel(
@@ -95,6 +112,7 @@ REGRET = Row(
             NUMBER,
             (Query(metric("before_learning_auc"), "{{node}} {{bound}}"),),
             width=12,
+            axis="AUC",
         ),
         Panel(
             "Better than guessing",
@@ -104,14 +122,14 @@ REGRET = Row(
             NUMBER,
             (Query(metric("before_learning_gain"), "{{node}} {{bound}}"),),
             width=12,
+            axis="gain",
         ),
-        Panel(
-            "Decision",
-            "The coordinates of each node's last decision, where there are eight or fewer.",
-            NUMBER,
-            (Query(metric("decision"), "{{node}} x{{coordinate}}"),),
-            width=8,
-        ),
+    ),
+    "where records have labels",
+)
+TRACKING = Row(
+    "Tracking",
+    (
         Panel(
             "Map",
             "Where the nodes' decisions are in the plane of the first two coordinates, and where the target "
@@ -134,8 +152,10 @@ REGRET = Row(
             width=12,
             height=10,
             least=0,
+            axis="distance",
         ),
     ),
+    "where records say where the target is",
 )
 RECORDS = Row(
     "Records",
@@ -148,6 +168,7 @@ RECORDS = Row(
             (Query(metric("data_lag_records")),),
             steps=((None, GREEN), (1000, ORANGE), (100_000, RED)),
             least=0,
+            axis="records",
         ),
         Panel(
             "Records a second",
@@ -240,6 +261,7 @@ SCORES = Row(
             steps=((None, GREEN), (1000, ORANGE), (100_000, RED)),
             width=8,
             least=0,
+            axis="messages",
         ),
         Panel(
             "From message to score",
@@ -264,8 +286,10 @@ SCORES = Row(
             (Query(metric("score_model_round")),),
             width=12,
             least=0,
+            axis="rounds",
         ),
     ),
+    "where `mirrormesh score` runs",
 )
 FEED = Row(
     "Feed",
@@ -287,6 +311,7 @@ FEED = Row(
             (Query(metric("feed_line")),),
             width=8,
             least=0,
+            axis="lines",
         ),
         Panel(
             "Records of others",
@@ -297,7 +322,9 @@ FEED = Row(
             steps=((None, GREEN), (1, ORANGE)),
             width=8,
             least=0,
+            axis="records",
         ),
     ),
+    "where `mirrormesh feed` runs",
 )
-ROWS = (REGRET, RECORDS, FEED, SCORES)
+ROWS = (REGRET, RECORDS, PREDICTIONS, TRACKING, FEED, SCORES)

@@ -10,6 +10,7 @@ from grafana.panels import (
     ORANGE,
     PER_SECOND,
     RED,
+    SCHEDULERS,
     SECONDS,
     SHARE,
     Panel,
@@ -38,6 +39,15 @@ def _silence(name: str) -> str:
     return f"min by (mesh, node) (time() - ({last(name)} > 0))"
 
 
+SEEN = f"count({by_node(last('broker_connected', MESH))})"
+_MOMENT = metric("neighbour_last_heard_timestamp_seconds")
+_BY_NEIGHBOUR = f"min by (mesh, edge_source) (timestamp({_MOMENT}) - ({_MOMENT} > 0))"
+HEARD = (
+    f'min by (mesh, node) (label_replace({_BY_NEIGHBOUR}, "node", "$1", "edge_source", "(.*)")) '
+    f"unless on (mesh) max by (mesh) ({last('live_nodes', MESH)})"
+)
+"""How long ago a party's nodes have read a release of each neighbour; nothing where a scheduler was seen."""
+
 NOW = Row(
     "Now",
     (
@@ -46,10 +56,15 @@ NOW = Row(
         SPEED,
         Panel(
             "Plan lead",
-            "Rounds from the slowest live member's last step to the last plan. At 0 the mesh waits for "
-            "plans.",
+            "Rounds from the slowest live member's last step to the last plan; where no scheduler answers, "
+            "from the chosen nodes' own. At 0 the mesh waits for plans.",
             COUNT,
-            (Query(f"max({metric('plan_lead_rounds', MESH)})", "rounds"),),
+            (
+                Query(
+                    f"max({metric('plan_lead_rounds', SCHEDULERS)}) or max({metric('plan_lead_rounds')})",
+                    "rounds",
+                ),
+            ),
             "stat",
             ((None, RED), (1, ORANGE), (2, GREEN)),
             width=4,
@@ -58,9 +73,10 @@ NOW = Row(
         ),
         Panel(
             "Broker",
-            "Nodes whose connection to the mesh broker is there, of those of the mesh file.",
+            "Nodes whose connection to the mesh broker is there, and schedulers (as one), of those that this "
+            "Prometheus has seen in the time that is shown.",
             COUNT,
-            of_all(f"sum({by_node(metric('broker_connected'))})", "connected"),
+            of_all(f"sum({by_node(metric('broker_connected', MESH))})", "connected", everyone=SEEN),
             "stat",
             width=4,
             height=5,
@@ -80,6 +96,7 @@ ROUNDS = Row(
                 Query(ROUND_OF),
                 Query(f"max({metric('plan_round', MESH)})", "last plan"),
             ),
+            axis="rounds",
         ),
         Panel(
             "Speed",
@@ -121,9 +138,10 @@ ROUNDS = Row(
         Panel(
             "Since it was heard",
             "Seconds from each node's last heartbeat to the last look at the scheduler. One that is gone "
-            "rises; one that was never there is left out.",
+            "rises; one that was never there is left out. Where no scheduler was seen: since the chosen "
+            "nodes last read a release of each neighbour.",
             SECONDS,
-            (Query(_age("node_last_seen_timestamp_seconds")),),
+            (Query(f"{_age('node_last_seen_timestamp_seconds')} or ({HEARD})"),),
             steps=((None, GREEN), (10, RED)),
             least=0,
         ),
@@ -151,6 +169,7 @@ EDGES = Row(
             (Query(metric("consensus_gap")),),
             height=10,
             log=True,
+            axis="distance",
         ),
     ),
 )
@@ -199,6 +218,7 @@ TROUBLE = Row(
             (Query(by_node(f"increase({metric('node_starts_total')}[$__rate_interval])")),),
             width=12,
             least=0,
+            axis="starts",
         ),
         Panel(
             "Left out",
@@ -208,6 +228,7 @@ TROUBLE = Row(
             (Query(by_node(f"increase({metric('nodes_left_out_total')}[$__rate_interval])")),),
             width=12,
             least=0,
+            axis="times",
         ),
         Panel(
             "Mesh file",
@@ -220,6 +241,7 @@ TROUBLE = Row(
             ),
             width=12,
             least=0,
+            axis="generation",
         ),
     ),
 )

@@ -14,7 +14,7 @@ GREY = "#5f6672"
 STYLES: tuple[Literal["-", "--", ":", "-."], ...] = ("-", "--", ":", "-.")
 """Of a panel's queries, in their order."""
 MANY = 8
-"""Of more series than that, those that are 0 are not named."""
+"""The most names under a panel. Of more series than that, those that are 0 are not named."""
 LINE, LETTER = 0.105, 0.052
 """Inches of a line of names under a panel, and of a letter of it."""
 
@@ -49,7 +49,7 @@ def names_below(axes: Axes, handles: Sequence[Artist]) -> None:
     place, figure = axes.get_position(), axes.get_figure(root=True)
     width, height = figure.get_size_inches() if figure else (1, 1)
     columns = max(1, int(place.width * width / (0.3 + LETTER * max(map(len, names)))))
-    most = columns * max(1, int(place.height * height / LINE / 2))
+    most = min(MANY, columns * max(1, int(place.height * height / LINE / 2)))
     if len(names) > most:
         more = Line2D([], [], linestyle="", label=f"and {len(names) - most + 1} more")
         handles = [*handles[: most - 1], more]

@@ -68,7 +68,7 @@ NOW = Row(
             "how it became so: it should fall. It is not the network's. Of private metrics: only owners see "
             "it, of their nodes.",
             NUMBER,
-            (Query(f"max({metric('regret_average')})", "worst"),),
+            (Query(f"max({last('regret_average')})", "worst"),),
             "stat",
             ((None, BLUE),),
             width=12,
@@ -100,6 +100,7 @@ TREND = Row(
             "Last round each node has stepped. Lines that part are nodes left behind; a flat one is gone.",
             COUNT,
             (Query(ROUND_OF),),
+            axis="rounds",
         ),
         Panel(
             "Own regret a round",
@@ -108,6 +109,7 @@ TREND = Row(
             NUMBER,
             (Query(metric("regret_average")),),
             log=True,
+            axis="loss",
         ),
         Panel(
             "Budget left",

@@ -8,6 +8,8 @@ from streams.metrics.catalogue import PREFIX
 
 MESH = '{mesh="$mesh",node=~"$node|"}'
 """Of a whole mesh: what a scheduler shows, whichever nodes are chosen."""
+SCHEDULERS = '{mesh="$mesh",node=""}'
+"""Of schedulers alone."""
 NODES = '{mesh="$mesh",node=~"$node"}'
 """Of the chosen nodes."""
 STREAM = '{mesh="$mesh",node=~"$node",adjacency="stream"}'
@@ -24,6 +26,8 @@ COUNT, SHARE, PER_SECOND, SECONDS, HOURS, BYTES, NUMBER = (
     "none",
 )
 """Units of Grafana."""
+AXES = {SHARE: "share", PER_SECOND: "per second", SECONDS: "seconds", HOURS: "hours", BYTES: "bytes"}
+"""The word at an axis of such a unit."""
 
 Steps = tuple[tuple[float | None, str], ...]
 """(from, colour): the first from is None."""
@@ -48,6 +52,8 @@ class Query:
 class Panel:
     """What one panel answers. `words`: (value, name, colour). `log`: a logarithmic axis; `least`: its end.
 
+    `axis`: the word at the axis, if the unit has none.
+
     A stat shows values of now, and with `trend` how they became what they are; with `names` it shows the
     names of its series alone; `nothing` is what it says without any.
     """
@@ -66,14 +72,24 @@ class Panel:
     trend: bool = False
     names: bool = False
     nothing: str = "No data"
+    axis: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Panels under one heading."""
+    """Panels under one heading. `of`: the meshes that have it, if not all.
+
+    Such a row is closed until somebody opens it, so that no other mesh shows empty panels.
+    """
 
     title: str
     panels: Sequence[Panel]
+    of: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The title, with the meshes that have it."""
+        return f"{self.title} ({self.of})" if self.of else self.title
 
 
 def metric(name: str, selector: str = NODES) -> str:

@@ -94,6 +94,7 @@ ACCOUNT = Row(
             NUMBER,
             (Query(metric("epsilon_spent", STREAM)),),
             least=0,
+            axis="epsilon",
         ),
         Panel(
             "Budget spent",
@@ -111,6 +112,7 @@ ACCOUNT = Row(
             (Query(f"clamp_min(({metric('last_learning_round')} < Inf) - {metric('round')}, 0)"),),
             steps=((None, RED), (1, ORANGE), (100, GREEN)),
             least=0,
+            axis="rounds",
         ),
         Panel(
             "Rounds not used",
@@ -119,6 +121,7 @@ ACCOUNT = Row(
             (Query(metric("budget_unused_rounds")),),
             steps=((None, GREEN), (1, ORANGE)),
             least=0,
+            axis="rounds",
         ),
         Panel(
             "Learning or relaying",
@@ -168,6 +171,7 @@ COLLABORATION = Row(
             COUNT,
             (Query(metric("query")), Query(f"max by (mesh) ({metric('queries')})", "of")),
             least=0,
+            axis="queries",
         ),
         Panel(
             "Owners that answered",
@@ -175,6 +179,7 @@ COLLABORATION = Row(
             COUNT,
             (Query(metric("owners_answered"), "answered"),),
             least=0,
+            axis="owners",
         ),
         Panel(
             "Owners left out",
@@ -197,5 +202,6 @@ COLLABORATION = Row(
             least=0,
         ),
     ),
+    "of a learner and owners",
 )
 ROWS = (PROMISE, ACCOUNT, COLLABORATION)

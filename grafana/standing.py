@@ -10,6 +10,7 @@ from grafana.panels import (
     GREY,
     MESH,
     NO_MECHANISM,
+    NODES,
     PER_SECOND,
     RED,
     Panel,
@@ -24,16 +25,14 @@ MESH_NODES = f"max({last('mesh_nodes', MESH)})"
 """How many nodes the mesh file has."""
 ROUND_OF = by_node(f"{last('round')} or {last('node_round')}")
 """Last round of each node: its own word, or that of its heartbeats, which stays when it is gone."""
-SPEED_OF = (
-    f"({by_node(rate('rounds_total'))} or {by_node('0 * ' + metric('node_last_seen_timestamp_seconds'))})"
-)
-"""Rounds a second of each node; 0 of one that is gone."""
+SPEED_OF = f"({by_node(rate('rounds_total'))} or {by_node(rate('node_round'))})"
+"""Rounds a second of each node: its own word, or that of its heartbeats; 0 of one that is gone."""
 
 
 OVER = f"max({last('run_over', MESH)}) == 1 unless on () count({metric('run_over', MESH)} == 0)"
 """1 where a process has said that the run is over, and none says otherwise; else nothing."""
 NO_SCHEDULER = (
-    f"0 * (max({last('plan_lead_rounds', MESH)}) unless on () max({metric('plan_lead_rounds', MESH)})) "
+    f"0 * (max({last('live_nodes', MESH)}) unless on () max({metric('live_nodes', MESH)})) "
     f"and on () count({metric('build_info', MESH)}) unless on () ({OVER})"
 )
 """0 where a scheduler was seen, none answers, and nodes do; else nothing."""
@@ -41,34 +40,44 @@ NO_BROKER = f"count({metric('broker_connected', MESH)} == 0)"
 """How many processes the mesh broker does not answer; nothing where it answers all."""
 
 
-def of_all(count: str, name: str, stopped: str = "") -> tuple[Query, ...]:
+NO_PLAN = (
+    f"0 * (max({metric('plan_lead_rounds', NODES)}) == 0) "
+    f"unless on () (max({last('live_nodes', MESH)}) or ({OVER}))"
+)
+"""0 where nodes wait for plans and no scheduler was seen, as a party sees them; else nothing."""
+
+
+def of_all(count: str, name: str, stopped: str = "", everyone: str = MESH_NODES) -> tuple[Query, ...]:
     """Return `count` of all nodes of the mesh file: red where it is less; 0 where nothing is counted.
 
+    `everyone`: how many there must be.
     `stopped`: an expression that has a value where the mesh stops although all are there: red too. Once the
     run is over nothing is counted.
     """
-    counted = f"(({count} or 0 * {MESH_NODES}) unless on () ({OVER}))"
-    green, red = f"{counted} >= {MESH_NODES}", f"{counted} < {MESH_NODES}"
+    counted = f"(({count} or 0 * {everyone}) unless on () ({OVER}))"
+    green, red = f"{counted} >= {everyone}", f"{counted} < {everyone}"
     if stopped:
         green, red = f"({green}) unless on () ({stopped})", f"({red}) or ({counted} and on () ({stopped}))"
-    return (Query(green, name, GREEN), Query(red, name, RED), Query(MESH_NODES, "of", GREY))
+    return (Query(green, name, GREEN), Query(red, name, RED), Query(everyone, "of", GREY))
 
 
 LIVE = Panel(
     "Live nodes",
-    "Nodes that a scheduler has heard within the silence limit, of those of the mesh file. Without a "
-    "scheduler: nodes that answer. Red also where the scheduler or the mesh broker has stopped: then rounds "
-    "stop too.",
+    "Nodes that a scheduler has heard within the silence limit, of those of the mesh file. Where no "
+    "scheduler answers: members of the last plan that nodes know. Red also where the scheduler or the mesh "
+    "broker has stopped, or plans are missing: then rounds stop too.",
     COUNT,
     (
         *of_all(
-            f"max({metric('live_nodes', MESH)}) or count({by_node(metric('round'))})",
+            f"max({metric('live_nodes', MESH)}) or max({metric('plan_members', NODES)}) "
+            f"or count({by_node(metric('round'))})",
             "live",
-            f"{NO_SCHEDULER} or {NO_BROKER}",
+            f"{NO_SCHEDULER} or {NO_BROKER} or {NO_PLAN}",
         ),
         Query(f"0 * ({OVER})", "live: the run is over", GREY),
         Query(NO_SCHEDULER, "schedulers", RED),
         Query(NO_BROKER, "without the broker", RED),
+        Query(NO_PLAN, "plans ahead", RED),
     ),
     "stat",
     width=4,

@@ -85,7 +85,7 @@ class NodeWatcher:
         self._silent: set[str] = set()
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
-        self.planned = timing.planned
+        self.planned = metrics.planned
         self.committed, self.left = metrics.committed, self._summed.end
 
     def report(self, report: Report) -> None:
@@ -395,6 +395,7 @@ class HostedNode:
             score=owner_score(self._made),
             ends=certificates.ends,
             generation=self.mesh.generation,
+            nodes=len(self._file.mesh.nodes),
         )
 
     @property

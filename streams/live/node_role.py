@@ -48,7 +48,7 @@ from streams.runtime.presence import Presence
 from streams.runtime.process import Ask
 from streams.runtime.runner import Arrived, BadMessage, Pending, Role
 from streams.state.journal import NodeJournal
-from topology.plans import Chain, Heartbeat
+from topology.plans import Chain, Heartbeat, Plan
 
 CATCH_UP = 1.0
 """The longest time, in seconds, for which work may be put off."""
@@ -77,9 +77,9 @@ class NodeObserver(Protocol):
         """Note that the round's slot is closed."""
         return
 
-    def planned(self, round: int) -> None:
-        """Note that plans up to that round were read."""
-        del round
+    def planned(self, last: Plan) -> None:
+        """Note that plans up to that one were read."""
+        del last
 
     def made_by(self, generation: int) -> None:
         """Handle the generation of the newest mesh file that a plan was made by."""
@@ -270,7 +270,7 @@ class NodeRole:
             self._observer.report(Noticed(Notice.PLAN_IGNORED, self.name, record.plans[0].round))
             return ()
         self.generation = max(self.generation, record.last.generation)
-        self._observer.planned(record.last.round)
+        self._observer.planned(record.last)
         self._observer.made_by(self.generation)
         return tuple([PlanArrived(plan, offset) for plan in record.plans])
 

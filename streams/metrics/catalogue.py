@@ -86,6 +86,13 @@ class SharedMetric(Enum):
     GAP = Metric(
         "consensus_gap", "gauge", "", "max_j ||q_j - q_i||_2 over the releases of the last decided round."
     )
+    LAST_HEARD = Metric(
+        "neighbour_last_heard_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "When this process last read a release of the neighbour, rounded down to 0.1 s; 0: not yet.",
+        _SOURCE,
+    )
     # a node's messages
     SENT = Metric(
         "releases_sent_total",
@@ -182,11 +189,17 @@ class SharedMetric(Enum):
         "Queries that an owner refused: at another theta (changed), out of order (skipped), beyond the last.",
         ("reason",),
     )
-    # a scheduler
-    PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan; 0: none.")
-    PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")
+    # a scheduler; of the first four each node shows what it knows
+    PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan known; 0: none.")
     NODES = Metric("mesh_nodes", "gauge", "nodes", "Nodes of the mesh file, live or not.")
     MEMBERS = Metric("plan_members", "gauge", "nodes", "Members of the last valid plan.")
+    LEAD = Metric(
+        "plan_lead_rounds",
+        "gauge",
+        "rounds",
+        "Rounds to the last plan known: from the slowest live member's last step, or from a node's own.",
+    )
+    PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")
     LIVE = Metric("live_nodes", "gauge", "nodes", "Nodes heard within the silence limit.")
     HELD_OTHERS = Metric(
         "nodes_left_out_total",
@@ -215,12 +228,6 @@ class SharedMetric(Enum):
         "rounds",
         "Last round that the node's heartbeats report as stepped; 0: none.",
         _NODE,
-    )
-    LEAD = Metric(
-        "plan_lead_rounds",
-        "gauge",
-        "rounds",
-        "Rounds from the slowest live member's last step to the last plan.",
     )
 
 

@@ -25,6 +25,7 @@ from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.private import DataCounts, LabelCounts, PrivateFigures, show_labels
 from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures, SharedRegistry
 from streams.metrics.verdict import OwnerScore
+from topology.plans import Plan
 
 
 class NodeMetrics:
@@ -58,6 +59,8 @@ class NodeMetrics:
         When the first certificate for the mesh broker expires, and the first for the data broker.
     generation : int
         The mesh file's generation.
+    nodes : int
+        The number of nodes of the mesh file.
     clock, steady : callable
         The clock of shared metrics, in seconds since 1970, and the clock of private ones.
     """
@@ -80,6 +83,7 @@ class NodeMetrics:
         score: OwnerScore | None = None,
         ends: tuple[float, float] = (inf, inf),
         generation: int = 0,
+        nodes: int = 0,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -97,6 +101,7 @@ class NodeMetrics:
         self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
         self.shared.gauge(SharedMetric.PLAN_GENERATION, lambda: self._newest)
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
+        self.shared.gauge(SharedMetric.NODES, lambda: nodes)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
         self._private = PrivateFigures(
             self.private, learner, lag, counts, journal_bytes, truth=truth, score=score, steady=steady
@@ -136,6 +141,11 @@ class NodeMetrics:
     def received(self, source: str) -> None:
         """Count a release read from the edge from `source`. Raises KeyError if there is no such edge."""
         self._shared.received(source)
+
+    def planned(self, last: Plan) -> None:
+        """Record the last plan that was read, those read at the start included."""
+        self.timing.planned(last.round)
+        self._shared.planned(last)
 
     def made_by(self, generation: int) -> None:
         """Record the generation of the newest mesh file that a plan was made by."""
@@ -299,8 +309,14 @@ class SharedFigures:
         registry.gauge(SharedMetric.ROUND, lambda: self._record.stepped if self._record else 0)
         registry.gauge(SharedMetric.LAST_ROUND, lambda: told(self._stepped_at))
         registry.gauge(SharedMetric.EDGES_ON, lambda: len(self._edges))
+        self._last: Plan | None = None
+        registry.gauge(SharedMetric.PLANNED, lambda: self._last.round if self._last else 0)
+        registry.gauge(SharedMetric.MEMBERS, lambda: len(self._last.members) if self._last else 0)
+        registry.gauge(SharedMetric.LEAD, self._lead)
+        self._heard_at = dict.fromkeys(sources, 0.0)
         for source in sources:
             registry.gauge(SharedMetric.EDGE_ON, partial(self._is_on, source), source)
+            registry.gauge(SharedMetric.LAST_HEARD, partial(self._heard, source), source)
         registry.gauge(SharedMetric.GAP, lambda: _gap(self._decided))
         show_account(registry, learner, lambda: self._record)
 
@@ -336,10 +352,22 @@ class SharedFigures:
     def received(self, source: str) -> None:
         """Count a release that came in."""
         self._received[source].total += 1
+        self._heard_at[source] = self._clock()
 
     def refused(self, reason: Reason) -> None:
         """Count a peer's message that was refused."""
         self._process.refused(reason.value)
+
+    def planned(self, last: Plan) -> None:
+        """Record the last plan."""
+        self._last = last
+
+    def _lead(self) -> int:
+        stepped = self._record.stepped if self._record else 0
+        return max(0, self._last.round - stepped) if self._last else 0
+
+    def _heard(self, source: str) -> float:
+        return told(self._heard_at[source])
 
     def _is_on(self, source: str) -> int:
         return source in self._edges

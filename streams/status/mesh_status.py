@@ -109,9 +109,10 @@ class NodeStatus(NamedTuple):
     """One node. `hears`: the sources whose edges into it are on, in its current plan.
 
     `seen`: the age of the node's last heartbeat in seconds. `stepped` and `seen` are None before the first
-    heartbeat. `spent`: an upper bound for the whole stream, infinite if nothing is protected. `budget`: None
-    if there is no budget. `learnt_until`: the node's last learning round; `unused`: after it, a lower bound
-    of the rounds of the budget that the node has not used.
+    heartbeat. `spent`: of the whole stream, as the node's metrics have it at that heartbeat, where plans that
+    it has missed count too; infinite if nothing is protected. `budget`: None if there is no budget.
+    `learnt_until`: the node's last learning round; `unused`: after it, a lower bound of the rounds of the
+    budget that the node has not used.
     """
 
     name: str
@@ -211,7 +212,9 @@ class StatusTracker:
 
     def _row(self, name: str, charge_count: ChargeCount, now: float, middle: float) -> NodeStatus:
         beat, ledger = self._beats.get(name), self._ledgers[name]
-        charged = charged_by(ledger, charge_count)
+        charged, reached = charged_by(ledger, charge_count), charge_count.reached
+        if beat is not None:  # as the node's own metrics have it
+            charged, reached = min(charged, self._charged_up_to(name, beat.stepped)), beat.stepped
         relaying = beat is not None and relays(ledger, charge_count)
         at = self._plan_of(name)
         beat_age = now - self._seen[name] if beat else None
@@ -226,13 +229,23 @@ class StatusTracker:
             beat.stepped if beat else None,
             frozenset(source for source, _ in at.incoming(name)) if at else frozenset(),
             self._sources[name],
-            ledger.spent(charged, charge_count.reached),
+            ledger.spent(charged, reached),
             None if ledger.budget is None else float(ledger.budget),
             beat_age,
             flags,
             ledger.last_learning_round if relaying else None,
             unused(ledger, charge_count) or 0,
         )
+
+    def _charged_up_to(self, name: str, stepped: int) -> int:
+        """Return how many rounds a node has charged up to the one that it reports as stepped, at most."""
+        count = 0
+        for plan in self._plans:
+            count = dict(plan.named).get(name, 0)  # of the plans before this one
+            if plan.round > stepped:
+                return count
+            count += plan.member(name) is not None and not plan.closing
+        return count
 
     def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:
         """Yield the unusual states of a node, the worst first."""

@@ -28,7 +28,10 @@ NARROW = 60
 HELP = (
     ("round", "the last that the node says it has stepped"),
     ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
-    ("epsilon", "spent on the whole stream: at most that of this run, by all plans so far, of its budget"),
+    (
+        "epsilon",
+        "spent on the whole stream in this run, by the round that its heartbeat reports, of its budget",
+    ),
     ("seen", "seconds since its last heartbeat"),
     ("silent", "no heartbeat for so long that it is planned without"),
     ("joining", "asks to be planned; listener: it hears in its first round, and is not heard"),

@@ -14,6 +14,7 @@ import streams.collaboration.settings
 import streams.mesh.file
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
+from tests.support.published.alerts import ALERTS
 from tests.support.published.pages import PAGES, ROOT, name, prose
 
 PACKAGES = ("topology", "nodes", "streams", "mirrormesh")
@@ -30,7 +31,7 @@ OTHERS = {
     "secret_draws",  # a table of a journal
     "mirrormesh_broker_connected",  # metrics with their prefix
     "mirrormesh_run_over",
-    *("BrokerGone", "MeshStalled"),  # alerts, in deploy/prometheus/rules.yaml
+    *(alert for alert in ALERTS if any(f"`{alert}`" in page.read_text() for page in PAGES)),
     # a reader's own
     *("amount", "country", "customer", "island", "east", "rich", "emergency", "number_emergency", "no"),
     *("payment_id", "genuine"),

@@ -5,25 +5,24 @@ import re
 
 import pytest
 
+from grafana.draw import DRAWN, drawn
 from grafana.generate import DASHBOARDS, FOLDER, generated
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from tests.support.processes.programs import promtool
+from tests.support.published.alerts import ALERTS
 
 OURS = re.compile(r"mirrormesh_(\w+?)(?:_bucket)?(\{[^}]*\})")
-OF_SCHEDULERS = {
-    "live_nodes",
-    "mesh_nodes",
-    "plan_members",
-    "plan_round",
-    "plan_lead_rounds",
-    "plans_published_total",
-}
+OF_SCHEDULERS = {"live_nodes", "plans_published_total"}
 OF_EVERYONE = {
     "broker_connected",
     "build_info",
     "file_generation",
+    "mesh_nodes",
     "messages_refused_total",
     "plan_generation",
+    "plan_lead_rounds",
+    "plan_members",
+    "plan_round",
     "run_over",
 }
 FOR_OWNERS = {"learning": None, "overview": {"regret_average"}}
@@ -56,8 +55,13 @@ DIMENSIONLESS = {
 
 
 def panels(name):
-    """The panels of a dashboard, its rows' headings left out."""
-    return [panel for panel in json.loads(TEXTS[name])["panels"] if panel["type"] != "row"]
+    """The panels of a dashboard, those of closed rows too, and no rows' headings."""
+    return [panel for panel in whole(json.loads(TEXTS[name])) if panel["type"] != "row"]
+
+
+def whole(board):
+    """All panels of a dashboard, with headings, and with those inside closed rows."""
+    return [one for panel in board["panels"] for one in (panel, *panel.get("panels", ()))]
 
 
 PANELS = [
@@ -81,8 +85,10 @@ def test_the_file_is_what_the_code_makes(name):
 def test_a_dashboard_has_a_uid_and_its_variables_and_is_not_edited(name):
     found = json.loads(TEXTS[name])
     variables = {variable["name"]: variable["type"] for variable in found["templating"]["list"]}
-    assert variables == {"datasource": "datasource", "mesh": "query", "node": "query"}
-    source, mesh, node = found["templating"]["list"]
+    queries = {"mesh": "query", "node": "query"}
+    assert variables == {"datasource": "datasource"} | queries | {"runbooks": "textbox"}
+    source, mesh, node, runbooks = found["templating"]["list"]
+    assert runbooks["query"] == "https://runbooks.example/mirrormesh"
     assert (source["label"], source["query"]) == ("Data source", "prometheus")
     assert (mesh["label"], node["label"]) == ("Mesh", "Node")
     for variable in (mesh, node):  # they stand for the linter's job and instance
@@ -97,10 +103,10 @@ def test_a_dashboard_has_a_uid_and_its_variables_and_is_not_edited(name):
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_panels_have_ids_of_their_own_and_do_not_overlap(name):
-    whole = json.loads(TEXTS[name])["panels"]
-    assert len({panel["id"] for panel in whole}) == len(whole)
+    everything = whole(json.loads(TEXTS[name]))
+    assert len({panel["id"] for panel in everything}) == len(everything)
     taken = set()
-    for panel in whole:
+    for panel in everything:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         cells = {
@@ -142,13 +148,15 @@ def test_a_query_asks_for_the_chosen_mesh_and_nodes_and_only_for_what_there_is(n
         assert metric in KINDS
         assert 'mesh="$mesh"' in selector
         chosen = 'node=~"$node"' in selector
-        assert chosen or 'node=~"$node|"' in selector
+        assert chosen or 'node=~"$node|"' in selector or 'node=""' in selector
         assert chosen or metric in OF_SCHEDULERS | OF_EVERYONE
         assert not (chosen and metric in OF_SCHEDULERS)
         private = metric not in {shared.value.name for shared in SharedMetric}
         assert not private or FOR_OWNERS[name] is None or metric in FOR_OWNERS[name]
         counted = KINDS[metric] in {"counter", "histogram"}
-        assert counted == bool(re.search(rf"(rate|increase)\(mirrormesh_{metric}(_bucket)?\{{", expr))
+        assert metric == "node_round" or counted == bool(
+            re.search(rf"(rate|increase)\(mirrormesh_{metric}(_bucket)?\{{", expr)
+        )
     counts = len(re.findall(r"\b(?:rate|increase)\(", expr))
     assert counts == expr.count("[$__rate_interval]")
     assert counts + expr.count("last_over_time(") == expr.count("[")
@@ -219,6 +227,36 @@ def test_a_dashboard_leads_to_the_others_and_marks_what_happened(name, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "panel"), PANELS)
+def test_an_axis_has_the_word_of_its_unit(name, panel):
+    if panel["type"] == "timeseries":
+        assert panel["fieldConfig"]["defaults"]["custom"]["axisLabel"]
+
+
+WITHOUT_A_FIGURE = {
+    "Accused",
+    "CertificateEndsSoon",
+    "DataCertificateEndsSoon",
+    "Equivocation",
+    "MetricsGone",
+}
+"""What their runbooks look at is no figure."""
+
+
+def test_a_figure_leads_to_the_runbooks_that_look_at_it():
+    links = {
+        (name, panel["title"]): [(link["title"], link["url"]) for link in panel.get("links", ())]
+        for name in TEXTS
+        for panel in panels(name)
+    }
+    assert ("Runbook: DataQuiet", "${runbooks}#dataquiet") in links["learning", "Records a second"]
+    assert ("Runbook: MeshStalled", "${runbooks}#meshstalled") in links["mesh", "Live nodes"]
+    named = {alert for link in links.values() for alert, _ in link}
+    looked_at = {f"Runbook: {alert}" for alert in ALERTS}
+    assert named <= looked_at
+    assert sorted(looked_at - named) == sorted(f"Runbook: {alert}" for alert in WITHOUT_A_FIGURE)
+
+
+@pytest.mark.parametrize(("name", "panel"), PANELS)
 def test_a_panel_draws_its_thresholds_and_last_values(name, panel):
     steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
     if panel["type"] == "timeseries":
@@ -242,3 +280,9 @@ def test_the_map_gets_a_table_for_each_node_with_x_and_then_y():
     assert [one["id"] for one in plane["transformations"]] == ["merge", "partitionByValues"]
     assert plane["transformations"][1]["options"] == {"fields": ["node"]}
     assert (plane["options"]["mapping"], plane["options"]["series"]) == ("auto", [])
+
+
+def test_the_pictures_show_the_dashboards_as_they_are():
+    folder = FOLDER.parent / "pictures"
+    assert (folder / DRAWN).read_text() == drawn(), "out of date: make pictures"
+    assert {path.stem for path in folder.glob("*.png")} == set(DASHBOARDS)

@@ -54,6 +54,16 @@ def scheduling(live, dead=""):
     return found
 
 
+def knowing(members, lead, nodes="ab"):
+    """What a party's nodes know of a mesh of six."""
+    return {
+        **by_node("mesh_nodes", "6x39", nodes),
+        **by_node("plan_members", members, nodes),
+        **by_node("plan_round", "100x39", nodes),
+        **by_node("plan_lead_rounds", lead, nodes),
+    }
+
+
 def stale(series, since):
     """The same, of processes that are gone after so many samples."""
     return {name: f"{values.split('x')[0]}x{since - 1} stale" for name, values in series.items()}
@@ -124,7 +134,12 @@ def test_one_node_that_is_stopped_is_missing_in_red(says, module):
     without = ("without the broker", RED)
     assert says(NO_BROKER, module, "Live nodes") == {("live", RED): [6], without: [6]} | of
     assert says(ONE_WITHOUT_BROKER, module, "Live nodes") == {("live", RED): [6], without: [1]} | of
-    assert says(living(), module, "Live nodes") == {}  # a party's own view
+    assert says(living(), module, "Live nodes") == {}  # of an older node, which knows no mesh
+    party = living("ab") | knowing("6x39", "32x39")
+    assert says(party, module, "Live nodes") == {("live", GREEN): [6]} | of
+    assert says(living("ab") | knowing("5x39", "32x39"), module, "Live nodes") == {("live", RED): [5]} | of
+    no_plans = {("live", RED): [6], ("plans ahead", RED): [0]}
+    assert says(living("ab") | knowing("6x39", "32x30 0x9"), module, "Live nodes") == no_plans | of
     assert says(GONE, module, "Live nodes") == {("live", RED): [0]} | of
     for over in (OVER, STAYS):
         assert says(over, module, "Live nodes") == {("live: the run is over", GREY): [0]} | of

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -409,11 +408,36 @@ def _refused(file: AnyFile, broker: BrokerSettings) -> Iterable[str]:
 # The objects for monitoring: the targets, the rules by audience, and the dashboards.
 #
 # Everyone may see what is shared. The private metrics, and the rules and the dashboard that use them, are for
-# the owner's Prometheus and Grafana alone. A dashboard contains no metrics: where they are not available, a
-# panel is empty.
+# the owner's Prometheus and Grafana alone. A dashboard contains no metrics: panels for which a view has none
+# are left out there.
 
-SHARED_BOARDS = ("overview", "mesh", "privacy")
-OWNER_BOARDS = ("learning",)
+OPERATOR_BOARDS = ("overview", "mesh")
+"""The operator's own processes know nothing of what the others show."""
+OWNER_BOARDS = (*OPERATOR_BOARDS, "privacy", "learning")
+OF_NODES = {
+    "overview": {
+        "Least budget left",
+        "Budget ends in",
+        "Unprotected nodes",
+        "Worst own regret a round",
+        "Own regret a round",
+        "Budget left",
+    },
+    "mesh": {
+        "Unprotected nodes",
+        "Time from step to step",
+        "Waiting",
+        "Since the last step",
+        "Edges on and off",
+        "Consensus gap",
+        "Releases given up",
+        "Late corrections",
+    },
+}
+"""The panels of what nodes' own processes know alone: the operator's Prometheus has no data for them."""
+OF_SCHEDULERS = {"mesh": {"Starts", "Plans", "Left out"}}
+"""The panels of what schedulers know alone: a party's Prometheus has no data for them."""
+_WIDTH = 24
 _FOLDER = "grafana_folder"
 
 
@@ -431,8 +455,34 @@ def rules(place: ClusterPlace, *, owned: bool) -> list[Object]:
 
 def dashboards(place: ClusterPlace, *, owned: bool) -> list[Object]:
     """Return the dashboards as ConfigMaps with the label by which Grafana's sidecar finds them."""
-    folder = packed("grafana/dashboards", "grafana/dashboards")
-    return [_board(place, folder, name) for name in (*SHARED_BOARDS, *(OWNER_BOARDS if owned else ()))]
+    names = OWNER_BOARDS if owned else OPERATOR_BOARDS
+    return [_board(place, name, seen_board(name, owned=owned)) for name in names]
+
+
+def seen_board(name: str, *, owned: bool) -> Object:
+    """Return a dashboard with the panels for which a party's Prometheus has data; or the operator's."""
+    text = (packed("grafana/dashboards", "grafana/dashboards") / f"{name}.json").read_text("utf-8")
+    board: Object = json.loads(text)
+    hidden = (OF_SCHEDULERS if owned else OF_NODES).get(name, set())
+    board["panels"] = _closed_up([panel for panel in board["panels"] if panel["title"] not in hidden])
+    return board
+
+
+def _closed_up(panels: list[Object]) -> list[Object]:
+    """Return the panels without the room of those that were left out, and without rows that have none."""
+    remaining = [
+        panel
+        for panel, following in zip(panels, [*panels[1:], None], strict=True)
+        if panel["type"] != "row" or panel.get("panels") or (following and following["type"] != "row")
+    ]
+    column = top = bottom = 0
+    for panel in remaining:
+        place = panel["gridPos"]
+        if panel["type"] == "row" or column + place["w"] > _WIDTH:
+            column, top = 0, bottom
+        place["x"], place["y"] = column, top
+        column, bottom = column + place["w"], max(bottom, top + place["h"])
+    return remaining
 
 
 def _monitor(place: ClusterPlace, name: str, audience: str, port: str) -> Object:
@@ -459,8 +509,8 @@ def _rule(place: ClusterPlace, name: str, audience: str, file: str) -> Object:
     return place.made("monitoring.coreos.com/v1:PrometheusRule", name, {"spec": {"groups": groups}}, labels)
 
 
-def _board(place: ClusterPlace, folder: Path, name: str) -> Object:
-    text = json.dumps(json.loads((folder / f"{name}.json").read_text("utf-8")), separators=(",", ":"))
+def _board(place: ClusterPlace, name: str, content: Object) -> Object:
+    text = json.dumps(content, separators=(",", ":"))
     board = place.made(
         "v1:ConfigMap",
         f"dashboard-{name}",

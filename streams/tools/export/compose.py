@@ -3,6 +3,7 @@
 Each with Prometheus and Grafana.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from streams.mesh.settings.files import as_yaml
 from streams.mesh.settings.parties import Party
 from streams.mesh.shipped import packed
 from streams.tools.export import memory
+from streams.tools.export.cluster import OPERATOR_BOARDS, OWNER_BOARDS, seen_board
 from streams.tools.export.raw_mesh import (
     SIDES,
     TEXTS,
@@ -247,7 +249,6 @@ def used(service: str, file: ProcessFile) -> list[dict[str, str]]:
 
 
 _SCHEDULER = "scheduler"
-_OWNER_BOARD = "learning.json"
 _OWNER_RULES = "rules-owner.yaml"
 
 
@@ -386,11 +387,12 @@ def _watching(targets: list[str], *, owned: bool) -> Iterator[tuple[str, str]]:
             f"prometheus/{name}",
             (packed("deploy_prometheus", "deploy/prometheus") / name).read_text("utf-8"),
         )
-    for kind in ("provisioning", "dashboards"):
-        folder = packed(f"grafana/{kind}", f"grafana/{kind}")
-        for path in _files(folder):
-            if owned or path.name != _OWNER_BOARD:
-                yield f"grafana/{kind}/{path.relative_to(folder).as_posix()}", path.read_text("utf-8")
+    folder = packed("grafana/provisioning", "grafana/provisioning")
+    for path in _files(folder):
+        yield f"grafana/provisioning/{path.relative_to(folder).as_posix()}", path.read_text("utf-8")
+    for name in OWNER_BOARDS if owned else OPERATOR_BOARDS:
+        text = json.dumps(seen_board(name, owned=owned), indent=2) + "\n"
+        yield f"grafana/dashboards/{name}.json", text
 
 
 def _files(folder: Path) -> list[Path]:

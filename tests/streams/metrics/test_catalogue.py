@@ -17,15 +17,15 @@ from tests.support.collaborations.star import mechanism
 from tests.support.nodes.machines import learner
 from tests.support.nodes.metrics import metrics
 
-OF_A_SCHEDULER = {
-    SharedMetric.PLANNED,
-    SharedMetric.PUBLISHED,
-    SharedMetric.MEMBERS,
-    SharedMetric.LIVE,
+OF_A_SCHEDULER = {SharedMetric.PUBLISHED, SharedMetric.LIVE}
+OF_A_MESH = {
+    SharedMetric.FILE_GENERATION,
     SharedMetric.LEAD,
+    SharedMetric.MEMBERS,
     SharedMetric.NODES,
+    SharedMetric.PLANNED,
+    SharedMetric.PLAN_GENERATION,
 }
-OF_A_MESH = {SharedMetric.FILE_GENERATION, SharedMetric.PLAN_GENERATION}
 """Of its nodes and its schedulers."""
 OF_EACH_NODE = {
     SharedMetric.HELD_OTHERS,

@@ -52,6 +52,24 @@ def test_a_process_that_comes_back_shows_where_its_journal_stands():
     assert shared(figures, "epsilon_left", "stream") == 2
 
 
+def test_a_node_shows_what_it_knows_of_the_mesh():
+    """For a party that scrapes its own nodes alone: members, plans, its lead, and when it heard whom."""
+    clock = [1_700_000_000.05]
+    node, figures = machine(), metrics(clock=lambda: clock[0])
+    names = ("mesh_nodes", "plan_members", "plan_round", "plan_lead_rounds")
+    assert [shared(figures, name) for name in names] == [3, 0, 0, 0]
+    four = plans(1, 4)
+    told(figures, started(node, *four))
+    figures.planned(four[-1].plan)
+    assert [shared(figures, name) for name in names] == [3, len(four[-1].plan.members), 4, 4]
+    told(figures, run_rounds(node, 1, 3))
+    assert shared(figures, "plan_lead_rounds") == 1
+    assert shared(figures, "neighbour_last_heard_timestamp_seconds", "b") == 0
+    figures.received("b")
+    assert shared(figures, "neighbour_last_heard_timestamp_seconds", "b") == 1_700_000_000.0
+    assert shared(figures, "neighbour_last_heard_timestamp_seconds", "c") == 0
+
+
 def test_the_gap_is_the_furthest_release_heard():
     figures = metrics()
     assert shared(figures, "consensus_gap") == 0

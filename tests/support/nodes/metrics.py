@@ -36,7 +36,7 @@ def metrics(
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    asked |= {"registry": registry, "labels": labels, "score": score}
+    asked |= {"nodes": 3, "registry": registry, "labels": labels, "score": score}
     return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock, steady=steady)
 
 

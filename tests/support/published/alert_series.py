@@ -97,7 +97,7 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
     ],
     "SchedulerGone": [
         (
-            {name: "32x9 stale" for name in WORKING if "plan_lead" in name},
+            {name: "2x9 stale" for name in WORKING if "plan_lead" in name or "live_nodes" in name},
             MESH_M,
             "No scheduler of mesh m answers Prometheus: rounds end with the last plan.",
         )

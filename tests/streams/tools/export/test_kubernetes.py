@@ -267,9 +267,9 @@ def test_who_may_see_what(mesh):
     party, operator = for_party(mesh, "a"), for_operator(mesh)
     assert seen(party, "PodMonitor") == {"mirrormesh-shared": "all", "mirrormesh-owner": "owner"}
     assert seen(operator, "PodMonitor") == {"mirrormesh-shared": "all"}
-    boards = {f"dashboard-{name}" for name in ("overview", "mesh", "privacy")}
+    boards = {f"dashboard-{name}" for name in ("overview", "mesh")}
     assert set(seen(operator, "ConfigMap")) == {"scheduler", *boards}
-    assert set(seen(party, "ConfigMap")) == {"node-a", "dashboard-learning", *boards}
+    assert set(seen(party, "ConfigMap")) == {"node-a", "dashboard-learning", "dashboard-privacy", *boards}
     for (kind, name), one in objects(party).items():
         if kind == "ConfigMap" and name in boards:
             assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
