@@ -25,6 +25,7 @@ def cautions(whole: "Mesh") -> Iterator[str]:
     yield from _unconnected(whole)
     yield from _growing(whole)
     yield from _few_records(whole.settings)
+    yield from _units_as_features(whole.settings)
     yield from _dominated(whole)
     yield from _cut_weights(whole.settings)
     yield from _never_reached(whole.settings)
@@ -60,6 +61,14 @@ def _few_records(mesh: MeshSettings) -> Iterator[str]:
     if rule is not None and rule.records is not None and rule.records < rule.members:
         fewer = f"fewer than the {rule.members:,} members: it is the number of each node's records"
         yield f"mesh.rule.records: {rule.records:,}: {fewer}"
+
+
+def _units_as_features(mesh: MeshSettings) -> Iterator[str]:
+    """Yield a line if the column that names the units is a feature, so that decisions are about units."""
+    unit, schema = mesh.privacy.unit, mesh.features
+    if unit is not None and schema is not None and unit.column in schema.features:
+        text = "names the units (mesh.privacy.unit), and which records are of one unit is not protected"
+        yield f"mesh.features.features.{unit.column}: {text}"
 
 
 def _cut_weights(mesh: MeshSettings) -> Iterator[str]:

@@ -13,8 +13,9 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.mesh.settings.rule import resolved, written_out
 from streams.records.frames import with_records
+from streams.records.record import WholeMessage
 from streams.records.slot_feed import DataLog, SlotFeed
-from streams.records.sources import open_source
+from streams.records.sources import decoder, open_source
 
 MESH = """
 mesh:
@@ -308,3 +309,28 @@ def test_units_of_parquet_and_of_frames_are_those_of_json_lines(tmp_path):
     for file in (parquet, with_records(mesh(tmp_path, unit), {"a": rows}, named=False)):
         source = open_source(file, "a", 0)
         assert source.decoder.units([record.value for record in source.records]) == numbers
+
+
+def test_a_feature_that_names_the_units_is_warned_of(tmp_path):
+    hashed = ("amount: {bounds: [0, 1]}", "amount: {bounds: [0, 1]}, who: {hashed: 8}")
+    (line,) = mesh(tmp_path, "column: who, records: 5", hashed=hashed).resolved.cautions
+    assert line.startswith("mesh.features.features.who: names the units (mesh.privacy.unit)")
+    assert not list(mesh(tmp_path, "column: who, records: 5").resolved.cautions)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (b'{"customer": {"id": 7}}', True),
+        (b'{"customer.id": "7.0"}', True),
+        (b'{"customer": {"id": {"x": 7}}}', False),
+        (b'{"customer": {"id": ""}}', False),
+        (b'{"customer": {"id": null}}', False),
+        (b'{"customer": 7}', False),
+        (b"{}", False),
+    ],
+)
+def test_a_unit_in_a_nested_field_of_a_topic(tmp_path, value, named):
+    topic = (SOURCES[0], "source: {kind: topic, topic: pay}")
+    units = decoder(mesh(tmp_path, "column: customer.id, records: 5", source=topic), "a")
+    assert units.unit(WholeMessage.of(value, None, [])) == (unit_number("7") if named else None)
