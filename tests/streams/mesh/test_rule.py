@@ -249,10 +249,9 @@ REFUSED = [
         {"by": "time", "period": 1, "start": 0},
         "mesh.slots.size: missing: a rule chooses no size for slots by time",
     ),
-    (
-        "mesh.loss",
-        "squared",
-        "mesh.algorithm: missing: a rule chooses it for hinge, logistic, and softmax of",
+    *(
+        ("mesh.loss", loss, "mesh.algorithm: missing: a rule chooses it for hinge, logistic, and softmax of")
+        for loss in ("squared", "absolute", "linear", "range", {"huber": 1}, {"softmax": 2}, {"own": "a:B"})
     ),
     ("mesh.loss", "hinges", 'mesh.loss: "hinges": must be one of'),
     ("mesh.privacy", {"epsilon": -1}, "mesh.privacy.epsilon: -1: must be a number above 0"),
