@@ -38,6 +38,7 @@ from nodes.losses.losses import (
     OfAResidual,
     RangeLoss,
     RobustRange,
+    Scaled,
     Softmax,
     Squared,
     Weighted,
@@ -86,7 +87,7 @@ _CURVATURES: dict[type[Loss], float] = {Linear: 0.0, Squared: 1.0, Huber: 1.0, L
 
 def convex(loss: Loss | None) -> bool | None:
     """Return whether a loss is convex in the decision; None: unknown, of an own loss (or None)."""
-    if isinstance(loss, Weighted):
+    if isinstance(loss, Scaled | Weighted):
         return convex(loss.loss)
     if isinstance(loss, RangeLoss | OfAResidual):
         return False
@@ -110,6 +111,8 @@ def curvature(loss: Loss | None) -> float | None:
     1/4 for logistic and 1/2 for softmax are the largest eigenvalues of their Hessians over ||a||^2
     (Bohning, 1992, Theorem 1).
     """
+    if isinstance(loss, Scaled):
+        return curvature(loss.loss)
     if isinstance(loss, Weighted):
         inner = curvature(loss.loss)
         return None if inner is None else inner * float(loss.weights.max())

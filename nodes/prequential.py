@@ -25,7 +25,7 @@ from enum import StrEnum
 import numpy as np
 
 from nodes.intervals import LEAST_RECORDS, Blocks, Interval, RunningMoments, ranked_slots
-from nodes.losses.evaluation import predicted, unweighted
+from nodes.losses.evaluation import curve_of, predicted, unweighted
 from nodes.losses.losses import Absolute, Hinge, Huber, Logistic, Loss, Softmax, Squared
 from nodes.sparse import Rows
 from nodes.values import BoolArray, FloatArray, IntArray, Observations
@@ -48,7 +48,7 @@ class Task(StrEnum):
 
 def task_of(loss: Loss) -> Task | None:
     """Return what the loss predicts; None if it predicts no label, or is an own loss."""
-    match unweighted(loss):
+    match curve_of(loss):
         case Hinge() | Logistic():
             return Task.TWO
         case Softmax():
@@ -263,7 +263,7 @@ class LabelScorer:
         )
 
     def _errors(self, residuals: FloatArray) -> FloatArray:
-        return residuals * residuals if isinstance(self.loss, Squared) else np.abs(residuals)
+        return residuals * residuals if isinstance(curve_of(self.loss), Squared) else np.abs(residuals)
 
 
 class Prequential:

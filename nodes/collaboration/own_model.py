@@ -23,7 +23,8 @@ from math import inf
 import numpy as np
 
 from nodes.alone import fits, least_squares, logistic
-from nodes.losses.losses import Logistic, Loss, Squared
+from nodes.losses.evaluation import curve_of
+from nodes.losses.losses import Logistic, Loss, Scaled, Squared
 from nodes.sparse import Rows, dense
 from nodes.values import BoolArray, FloatArray, Observations
 
@@ -50,7 +51,7 @@ class OwnModel:
 
 def serves(loss: Loss, columns: int) -> bool:
     """Return whether an own model is fitted for this loss of so many columns."""
-    return isinstance(loss, Squared | Logistic) and fits(columns)
+    return isinstance(curve_of(loss), Squared | Logistic) and fits(columns)
 
 
 @np.errstate(over="ignore")  # a far score has a loss of infinity, and loses
@@ -59,6 +60,8 @@ def own_model(loss: Loss, features: Rows, labels: FloatArray, star: FloatArray) 
 
     `loss`: one that `serves` is true of. Raises ValueError for fewer records.
     """
+    if isinstance(loss, Scaled):
+        labels, loss = loss.scaled(labels), loss.loss
     rows, pulls = dense(features), (*GRID, inf)
     if len(rows) < 2:
         raise ValueError(f"{len(rows)} records: must be at least 2")

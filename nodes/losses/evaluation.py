@@ -14,6 +14,7 @@ from nodes.losses.losses import (
     OfAResidual,
     RangeLoss,
     RobustRange,
+    Scaled,
     Softmax,
     Weighted,
     scores,
@@ -125,15 +126,24 @@ def unweighted(loss: Loss) -> Loss:
     return loss.loss if isinstance(loss, Weighted) else loss
 
 
+def curve_of(loss: Loss) -> Loss:
+    """Return the loss without weights of labels and without their scale."""
+    loss = unweighted(loss)
+    return loss.loss if isinstance(loss, Scaled) else loss
+
+
 def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
     """Return the decision's (..., d) predictions for features (..., n, p), shape (..., n).
 
     Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||; bearing and
     range-difference: the angle and the difference that a sensor at s would measure. An own loss: the answer
     of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
-    and logistic. Raises ValueError for an own loss with p != d that has no `predict`.
+    and logistic. Numbers are in the label's unit. Raises ValueError for an own loss with p != d that has no
+    `predict`.
     """
     loss = unweighted(loss)
+    if isinstance(loss, Scaled):
+        return loss.in_unit(predicted(loss.loss, decision, features))
     if isinstance(loss, Softmax):
         classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
         return classes

@@ -282,6 +282,49 @@ class Weighted:
         return weights
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A loss of numbers, of labels scaled from public bounds to [0, 1]; labels beyond count as at the bound.
+
+    Decisions predict scaled labels. Everything else, labels of observations too, is in the label's unit.
+    Raises ValueError unless low < high.
+    """
+
+    loss: Absolute | Huber | Squared
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.high - self.low < math.inf:
+            raise ValueError(f"bounds are {self.low!r} and {self.high!r}: must be ascending")
+
+    def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
+        """Return the loss of the scaled labels, shape (..., n)."""
+        return self.loss.value(decision, self._scaled(observations))
+
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
+        """Return the gradients of the scaled labels' loss, shape (..., n, d)."""
+        return self.loss.gradients(decision, self._scaled(observations))
+
+    def scaled(self, labels: FloatArray) -> FloatArray:
+        """Return labels in [0, 1], of the shape of `labels`."""
+        scaled: FloatArray = (np.clip(labels, self.low, self.high) - self.low) / (self.high - self.low)
+        return scaled
+
+    def in_unit(self, predictions: FloatArray) -> FloatArray:
+        """Return predictions of scaled labels in the label's unit."""
+        return self.low + (self.high - self.low) * predictions
+
+    def losses(self, predictions: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return the loss of predictions (n,) of labels (n,), in the label's unit and not held at bounds."""
+        loss = Huber(self.loss.k * (self.high - self.low)) if isinstance(self.loss, Huber) else self.loss
+        observations = Observations(predictions[:, None], labels, np.ones(labels.shape, np.bool_))
+        return loss.value(np.ones(1), observations)
+
+    def _scaled(self, observations: Observations) -> Observations:
+        return observations._replace(labels=self.scaled(observations.labels))
+
+
 # Losses of a residual: a sensor's measurement of a target against the measurement expected at the decision.
 #
 # A residual r counts r^2/2; with `k`, from |r| = k on, k (|r| - k/2) (Huber 1964): then one record's gradient

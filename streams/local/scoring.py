@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from nodes.intervals import ScoreGroups, concordance
-from nodes.losses.evaluation import predicted, right, unweighted
-from nodes.losses.losses import Absolute, Huber, Loss, Softmax, Squared
+from nodes.losses.evaluation import curve_of, predicted, right, unweighted
+from nodes.losses.losses import Absolute, Huber, Loss, Scaled, Softmax, Squared
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 
@@ -72,7 +72,7 @@ class Score:
     `accuracy`: for classes, beside `majority`, the share of the most frequent class: the accuracy of always
     predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %): for two
     classes, None if all records have the same one. `rmse`: for numbers. `loss`: the mean loss, without
-    weights of labels; None if it is not finite.
+    weights of labels; of numbers in the label's unit. None if it is not finite.
     """
 
     task: Literal["two classes", "classes", "numbers", "other"]
@@ -100,8 +100,11 @@ def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) 
         ranked = ranking(predicted(loss, decision, features), labels)
         measures = (None, None, None) if ranked is None else (ranked.auc, ranked.auprc, ranked.top)
         return Score("two classes", labels.size, mean, *rates, *measures)
-    if isinstance(loss, _NUMBERS):
-        errors = predicted(loss, decision, features) - labels
+    if isinstance(curve_of(loss), _NUMBERS):
+        predictions = predicted(loss, decision, features)
+        if isinstance(loss, Scaled):
+            mean = _finite(loss.losses(predictions, labels).mean())
+        errors = predictions - labels
         return Score("numbers", labels.size, mean, rmse=_finite(np.sqrt((errors * errors).mean())))
     return Score("other", labels.size, mean)
 

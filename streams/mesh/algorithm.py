@@ -37,6 +37,7 @@ from nodes.losses.losses import (
     RangeFrom,
     RangeLoss,
     RobustRange,
+    Scaled,
     Softmax,
     Squared,
     Weighted,
@@ -256,7 +257,12 @@ def plain_loss(settings: LossSettings) -> Loss:
         return Softmax(settings.softmax)
     if settings.of_a_place is not None:
         return _of_a_place(settings, settings.of_a_place.huber)
-    return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
+    if settings.bounds is None:
+        return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
+    low, high = settings.bounds
+    if settings.huber is not None:
+        return Scaled(Huber(settings.huber / (high - low)), low, high)
+    return Scaled(Squared() if settings.squared else Absolute(), low, high)
 
 
 def _of_a_place(settings: LossSettings, huber: float | None) -> Loss:

@@ -53,6 +53,9 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
         if node.loss is not None:
             path = ("nodes", name, "loss")
             problems_so_far += _loss_problems(file, whole, name)
+            if node.loss.bounds != mesh.loss.bounds:
+                text = "differs: must be mesh.loss.bounds, as all nodes share one model"
+                problems_so_far += [Problem(file, ("mesh", *path, "bounds"), text, node.loss.bounds)]
             problems_so_far += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
     problems_so_far = problems_so_far or privacy_problems(file, whole)
     problems_so_far += _rule_problems(file, mesh)

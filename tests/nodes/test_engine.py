@@ -102,6 +102,7 @@ CASES = {
     "absolute": {"loss": "absolute", "algorithm": {"step_size": {"rule": "inverse", "a": 1}}},
     "huber": {"loss": {"huber": 0.3}, "topology": {"graph": {"erdos-renyi": {"p": 0.5}}}},
     "bearing": {"loss": "bearing"},
+    "scaled": {"loss": {"squared": True, "bounds": [-1, 2]}},
     "range-difference": {"loss": {"range-difference": {"reference": [0, 0], "huber": 0.2}}},
     "linear": {
         "loss": "linear",
@@ -164,7 +165,9 @@ class Pinball:
 
 def names(settings):
     """What may be chosen of a kind: maps, sets, losses, graphs."""
-    return {field.alias or name for name, field in settings.model_fields.items()}
+    return {field.alias or name for name, field in settings.model_fields.items()} - {
+        *getattr(settings, "beside", ())
+    }
 
 
 def words(annotation):

@@ -19,6 +19,7 @@ from streams.mesh.settings.base import (
     refusal,
 )
 from streams.mesh.settings.files import beside
+from streams.mesh.settings.schema import as_bounds
 
 # The loss of one record: a word, or a word with its setting.
 
@@ -55,6 +56,7 @@ class LossSettings(Choice):
         "bearing",
     )
     either: ClassVar[tuple[str, ...]] = ("range", "bearing")
+    beside: ClassVar[tuple[str, ...]] = ("bounds",)
 
     range_: Annotated[ResidualSettings | None, BeforeValidator(_alone)] = Field(None, alias="range")
     """(||x - a|| - b)^2/2: a sensor at a has measured the distance b to a target."""
@@ -78,8 +80,20 @@ class LossSettings(Choice):
     """The size up to which the residual <x, a> - b is squared. Beyond it the loss grows linearly."""
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
     """The number of classes. A decision has the features' number of coordinates for each class."""
+    bounds: Annotated[
+        tuple[float, float] | None, Field(strict=False, exclude_if=absent), BeforeValidator(as_bounds)
+    ] = None
+    """For `squared: true`, `absolute: true` and `huber`: `[lowest, highest]` of the label. Nodes learn from
+    the label scaled from there to [0, 1], and a label beyond counts as at the bound. Predictions, errors and
+    huber's size are in the label's unit. Not given: the label is learnt from as it is."""
     own: CodeName | None = None
     """Your own loss: the name of an entry point, or `package.module:Class`, which the command line allows."""
+
+    @model_validator(mode="after")
+    def _bounds_are_of_numbers(self) -> Self:
+        if self.bounds is not None and not (self.squared or self.absolute or self.huber):
+            raise refusal("is for squared, absolute and huber", "bounds")
+        return self
 
     @property
     def signed(self) -> bool:
@@ -112,6 +126,9 @@ class LossSettings(Choice):
         return (-1.0, 1.0) if self.signed else None
 
     def __str__(self) -> str:
+        if self.bounds is not None:
+            size = "" if self.huber is None else f" ({self.huber:g})"
+            return f"{self.name}{size}, label from {self.bounds[0]:g} to {self.bounds[1]:g}"
         if self.huber is not None:
             return f"huber ({self.huber:g})"
         if self.softmax is not None:
@@ -127,6 +144,8 @@ class LossSettings(Choice):
         if place is not None:
             settings = place.model_dump(mode="json", exclude_none=True)
             return {name: settings} if settings else name
+        if self.bounds is not None:
+            return {name: getattr(self, name), "bounds": list(self.bounds)}
         return name if name in self.words else {name: getattr(self, name)}
 
 

@@ -94,7 +94,8 @@ def _numbers(value: Any) -> bool:
     return isinstance(value, list) and all(type(number) in {int, float} for number in value)
 
 
-def _bounds(value: Any) -> Any:
+def as_bounds(value: Any) -> Any:
+    """Check the bounds of a column or label."""
     _filled(value, "[lowest, highest]")
     if not _numbers(value) or len(value) != 2 or not value[0] < value[1]:
         raise refusal("must be [lowest, highest], the first below the second")
@@ -268,7 +269,7 @@ class ColumnSettings(Choice):
 
     number: bool = False
     """The number itself: one feature."""
-    bounds: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(_bounds)] = None
+    bounds: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(as_bounds)] = None
     """`[lowest, highest]`: the number, scaled from there to [0, 1] and clipped: one feature."""
     log: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(_log_bounds)] = None
     """`[lowest, highest]`, 0 < lowest: (log x - log lowest)/(log highest - log lowest), clipped to [0, 1]:

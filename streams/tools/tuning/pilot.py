@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from nodes.alone import least_squares, logistic
-from nodes.losses.losses import Loss, scores
+from nodes.losses.losses import Loss, Scaled, scores
 from nodes.sparse import dense
 from nodes.values import FloatArray, IntArray, Observations
 from streams.local.scoring import ranking
@@ -173,8 +173,16 @@ def made_up_like(file: AnyFile, seed: int, option: str) -> Pilot:
     if loss.name == "range" and dimension == 2:
         return MovingTargets(file.target_speed)
     if (kind := labels_of(loss)) is not None:
-        return made_up(dimension, kind, seed)
+        return _in_unit(made_up(dimension, kind, seed), loss)
     raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
+
+
+def _in_unit(records: Resampled, loss: LossSettings) -> Resampled:
+    """Return records whose labels, made up about 0, lie about the middle of the loss's bounds."""
+    if loss.bounds is None:
+        return records
+    low, high = loss.bounds
+    return replace(records, labels=low + (high - low) * (0.5 + records.labels / 4))
 
 
 def made_up_by_schema(file: AnyFile, seed: int, option: str) -> tuple[str | None, Pilot]:
@@ -189,7 +197,7 @@ def made_up_by_schema(file: AnyFile, seed: int, option: str) -> tuple[str | None
     for name, part in file.owns.items():
         if isinstance(part.source, FileSettings):
             kind = "signs" if file.mesh.loss.signed else "numbers"
-            return name, made_up_by(part.source.record, kind, seed)
+            return name, _in_unit(made_up_by(part.source.record, kind, seed), file.mesh.loss)
     return None, generic
 
 
@@ -354,6 +362,8 @@ def plain_model(
     It is a logistic regression for labels of two signs, and least squares for numbers.
     """
     (features, labels), (test_features, test_labels) = learnt, test
+    if isinstance(loss, Scaled):
+        labels, test_labels, loss = loss.scaled(labels), loss.scaled(test_labels), loss.loss
     if features.shape[1] > _MOST_COLUMNS:
         return None
     ridge = _PULL * len(labels)  # a weak one, so that weights stay finite where a line separates the labels

@@ -68,6 +68,10 @@ def best_of(x, records):
     return (records @ x.reshape(3, 2).T).argmax(1)
 
 
+def from_minus_four_to_six(x, records):
+    return -4 + 10 * score_of(x, records)
+
+
 SIGN = {"column": "sign", "positive": [1]}
 NUMBER = {"column": "number"}
 TREE = {"column": "tree", "classes": CLASSES}
@@ -77,6 +81,14 @@ LOSSES = {
     "squared": ("squared", NUMBER, {}, "mean loss .*, RMSE", score_of),
     "absolute": ("absolute", NUMBER, {}, "mean loss .*, RMSE", score_of),
     "huber": ({"huber": 0.5}, NUMBER, {}, "mean loss .*, RMSE", score_of),
+    "scaled": (
+        *({"absolute": True, "bounds": [-4, 6]}, NUMBER, {}, "mean loss .*, RMSE"),
+        from_minus_four_to_six,
+    ),
+    "scaled huber": (
+        *({"huber": 2, "bounds": [-4, 6]}, NUMBER, {}, "mean loss .*, RMSE"),
+        from_minus_four_to_six,
+    ),
     "linear": ("linear", NUMBER, {}, "mean loss", score_of),
     "softmax": (
         *({"softmax": 3}, TREE, {"dimension": 6, "class_weights": [1, 2, 3]}),
@@ -129,6 +141,7 @@ def test_an_intercept_outside_the_norm_goes_with_any_loss(call, mesh, tmp_path, 
     plane /= np.maximum(np.sqrt((plane * plane).sum(1, keepdims=True)), 1.0)
     rows = np.concatenate([plane, np.full((50, 1), 1 / 3)], axis=1)
     expected = (rows @ x.reshape(3, 3).T).argmax(1) if name == "softmax" else rows @ x
+    expected = -4 + 10 * expected if name.startswith("scaled") else expected
     found = [float(row["prediction"]) for row in table(done.out)]
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
