@@ -186,7 +186,8 @@ def _counted(gradients: Rows, counts: BoolArray | None) -> Rows:
     if counts is None:
         return gradients
     if isinstance(gradients, SparseRows):
-        raise TypeError("sparse records have no units")
+        values = np.where(counts[gradients.rows], gradients.values, 0.0)
+        return SparseRows(gradients.indptr, gradients.indices, values, gradients.dimension)
     return np.where(counts[:, None], gradients, 0.0)
 
 

@@ -51,10 +51,10 @@ class ReleaseArrived(NamedTuple):
 class SlotClosed(NamedTuple):
     """The slot opened by `OpenSlot` is closed; the next slot's records start at `position`.
 
-    `places`: each observation's place in the data topic. `counts` (n,): which of them count, by the bound on
-    their units; None: all. `truth` (d,): the right decision, if the records hold it; nothing is learnt from
-    it. `read`: the offsets after the last record that this slot or an earlier
-    one may hold; (): the same as `position`.
+    `places`: each observation's place in the data topic. `counts` (n,): which of them are learnt from: those
+    in a seat of their unit, or those not kept back; None: all. `truth` (d,): the right decision, if the
+    records hold it; nothing is learnt from it. `read`: the offsets after the last record that this slot or an
+    earlier one may hold; (): the same as `position`.
     """
 
     round: int
@@ -170,7 +170,7 @@ class Scored(NamedTuple):
     """The slot's score of the decision (private), for the owner only.
 
     `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count
-    observations; `truth` is the slot's.
+    observations; `truth` and `counts` are the slot's.
     """
 
     round: int
@@ -180,6 +180,7 @@ class Scored(NamedTuple):
     clipped: Private[int]
     broken: Private[int]
     truth: Private[FloatArray | None] = Private(None)
+    counts: Private[BoolArray | None] = Private(None)
 
 
 Report = Noticed[Notice] | Evidence | Decided | BeforeStep | Stepped[JournalRecord] | Scored

@@ -146,7 +146,7 @@ def step(node: NodeState) -> bool:
         given_up=open_round.given_up,
         corrected=open_round.corrected,
     )
-    figures = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+    figures = lesson.gradient, lesson.clipped, lesson.broken, slot.truth, slot.counts
     node.effects.append(Scored(open_round.round, decision, slot.observations, *figures))
     node.open = None
     return True

@@ -35,7 +35,7 @@ from streams.records.lint import findings, topic_lines
 from streams.records.observed import has_truth, truth
 from streams.records.record import Decoder
 from streams.records.sources import decoder, open_source, records_to_score
-from streams.terminal.text import counted, geometry, headline, left_out, listed, shared
+from streams.terminal.text import counted, geometry, headline, left_out, listed, shared, withheld
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
@@ -105,7 +105,14 @@ def check_nodes(file: MeshFile, *, last: bool) -> None:
         typer.echo(left_out(file))
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
-    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *topics.looked_at, *last_lines]
+    lines = [
+        *shared(file),
+        *withheld(file),
+        *uneven_parts(file),
+        *proposed_rounds(file),
+        *topics.looked_at,
+        *last_lines,
+    ]
     for line in [*lines, *([] if ended is None else [ended])]:
         typer.echo(line)
     for line in odd:

@@ -14,7 +14,7 @@ from nodes.privacy.private import Private
 from nodes.protocol import Stepped
 from nodes.regret import LocalRegret
 from nodes.sparse import Rows, dense
-from nodes.values import Decision, FloatArray, Observations
+from nodes.values import BoolArray, Decision, FloatArray, Observations
 from streams.metrics.verdict import OwnerScore, Verdict
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ def for_the_owner(count: Private[T]) -> T:
 class NodeHistory:
     """The rounds of one node in which it had a slot, in order; entry k of each list is round `rounds[k]`.
 
-    `gaps`: max_j ||q_j - q_i|| over the releases it heard; `regrets`: local first-order regret R_T.
-    `newest`: the newest record of its journal, of whichever round. `closed`: the decision of its last closing
-    round, once the run has ended (`streams.local.run`).
+    `counts`: which observations are learnt from (None: all). `gaps`: max_j ||q_j - q_i|| over the releases it
+    heard; `regrets`: local first-order regret R_T. `newest`: the newest record of its journal, of whichever
+    round. `closed`: the decision of its last closing round, once the run has ended (`streams.local.run`).
     """
 
     regret: LocalRegret
@@ -39,6 +39,7 @@ class NodeHistory:
     decisions: list[Decision] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     observations: list[Observations] = field(default_factory=list)
+    counts: list[BoolArray | None] = field(default_factory=list)
     regrets: list[float] = field(default_factory=list)
     records: list[JournalRecord] = field(default_factory=list)
     newest: JournalRecord | None = None
@@ -103,7 +104,7 @@ class Recorder:
         return np.stack([node.decisions[-1] if node.closed is None else node.closed for node in nodes])
 
     def observations(self, batch_size: int) -> Observations:
-        """Return the nodes' observations of the common rounds, over (T, N, h); missing ones are absent."""
+        """Return what nodes learnt from in the common rounds, over (T, N, h); other records are absent."""
         common, nodes = self.common_rounds, list(self.nodes.values())
         width = nodes[0].observations[0].features.shape[-1]
         features = np.zeros((common, len(nodes), batch_size, width))
@@ -111,10 +112,10 @@ class Recorder:
         present = np.zeros((common, len(nodes), batch_size), dtype=np.bool_)
         for i, node in enumerate(nodes):
             for t, observed in enumerate(node.observations[:common]):
-                size = observed.labels.size
+                counts, size = node.counts[t], observed.labels.size
                 features[t, i, :size] = dense(observed.features)
                 labels[t, i, :size] = observed.labels
-                present[t, i, :size] = observed.present
+                present[t, i, :size] = observed.present if counts is None else observed.present & counts
         return Observations(features, labels, present)
 
     def _scored(self, name: str, node: NodeHistory, scored: Scored) -> None:
@@ -126,8 +127,10 @@ class Recorder:
         offsets = [release - decided.own for release in decided.heard]
         node.gaps.append(max([math.sqrt(np.add.reduce(q * q)) for q in offsets], default=0.0))
         node.observations.append(disclosed_to_owner(scored.observations))
+        counts = disclosed_to_owner(scored.counts)
+        node.counts.append(counts)
         if (score := self._scores.get(name)) is not None:
             gradient, clipped = disclosed_to_owner(scored.gradient), disclosed_to_owner(scored.clipped)
-            score.add(scored.round, scored.decision, node.observations[-1], gradient, clipped)
+            score.add(scored.round, scored.decision, node.observations[-1], gradient, clipped, counts)
         node.regret.add(scored.gradient, scored.decision)
         node.regrets.append(disclosed_to_owner(node.regret.value()))

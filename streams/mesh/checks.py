@@ -155,6 +155,9 @@ def _unit_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, source:
     unit = mesh.privacy.unit
     if unit is None or source is None:
         return []
+    if getattr(source, "keep_back", None) is not None:
+        text = "other records of the same unit are learnt from (mesh.privacy.unit): must not be given"
+        return [Problem(file, (*path, "keep_back"), text)]
     if not isinstance(source, FileSettings | TopicSettings):
         text = f"its records have no column {unit.column} (mesh.privacy.unit): must be csv, json-lines, "
         return [Problem(file, (*path, "kind"), f"{text}parquet or topic", source.kind)]
@@ -301,6 +304,9 @@ def file_problems(
     if labels is not None and (labels.path is None or path != ("held_out",)):
         text = "goes with the source of a node: its records have labels"
         wrong.append(Problem(file, (*path, "labels"), text))
+    if source.keep_back is not None and path[0] != "nodes":
+        text = "goes with the source of a node: must not be given"
+        wrong.append(Problem(file, (*path, "keep_back"), text, source.keep_back))
     if by_time(mesh) and source.shuffle:
         text = "slots by time take records by their times, in no other order: must be false"
         wrong.append(Problem(file, (*path, "shuffle"), text, value=True))

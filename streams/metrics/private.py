@@ -188,6 +188,7 @@ class PrivateFigures:
                     disclosed_to_owner(report.observations),
                     disclosed_to_owner(report.gradient),
                     disclosed_to_owner(report.clipped),
+                    disclosed_to_owner(report.counts),
                 )
             self._figures = self._score.progress.figures()
         while self._aside:

@@ -142,12 +142,46 @@ class Verdict:
         return chance[1]
 
 
+class _Newest:
+    """Labelled records of an owner, the newest that fit into `MOST_NUMBERS`."""
+
+    def __init__(self) -> None:
+        self._records: deque[tuple[Rows, FloatArray]] = deque()
+        self._numbers, self._compacts = 0, False
+
+    def add(self, observations: Observations, chosen: BoolArray | None = None) -> None:
+        """Add the observations that are present; `chosen` (n,): of these alone."""
+        chosen = observations.present if chosen is None else observations.present & chosen
+        if not chosen.any():
+            return
+        features = _chosen(observations.features, chosen)
+        features = _compact(features) if self._compacts else features
+        self._records.append((features, observations.labels[chosen]))
+        self._numbers += _size(features)
+        if (
+            self._numbers > MOST_NUMBERS and not self._compacts
+        ):  # to look for zeros takes time: only where it must
+            self._compacts = True
+            self._records = deque((_compact(rows), of_rows) for rows, of_rows in self._records)
+            self._numbers = sum(_size(rows) for rows, _ in self._records)
+        while self._numbers > MOST_NUMBERS and len(self._records) > 1:
+            self._numbers -= _size(self._records.popleft()[0])
+
+    def joined(self) -> tuple[Rows, FloatArray] | None:
+        """Return features (n, p) and labels (n,); None without a record."""
+        if not self._records:
+            return None
+        features, labels = zip(*self._records, strict=True)
+        return _joined(list(features)), np.concatenate(labels)
+
+
 class OwnerScore:
     """Scores one owner's run slot by slot, and at the end.
 
     `observed`: returns the part of a decision that the loss sees. `private`: see `Verdict`. `calibrated`: see
     `LabelScorer`; False for algorithms without steps and gradients. `noise`: returns the length of a round's
-    noise, where noise is on gradients. Raises ValueError for a loss without a task: see `owner_score`.
+    noise, where noise is on gradients. `has_units`: whether records that do not count are of units that
+    others count of. Raises ValueError for a loss without a task: see `owner_score`.
     """
 
     def __init__(
@@ -159,26 +193,44 @@ class OwnerScore:
         private: bool,
         calibrated: bool = True,
         noise: Callable[[int], float] | None = None,
+        has_units: bool = False,
     ) -> None:
         self.scorer = LabelScorer(loss, calibrated=calibrated)
         self._observed, self._private, self._calibrated = observed, private, calibrated
-        self._nodes, self._noise = nodes, noise
+        self._nodes, self._noise, self._has_units = nodes, noise, has_units
         self._progress = Prequential(self.scorer)
-        self._records: deque[tuple[Rows, FloatArray]] = deque()
-        self._numbers, self._compacts = 0, False
+        self._records = _Newest()
         self._rounds = self._empty = self._clipped = self._learnt = self._positives = 0
         self._lengths, self._signal, self._noises = 0, 0.0, 0.0
         self._kept_back: tuple[Rows, FloatArray] | None = None
+        self._own_kept_back = _Newest()
 
     def keep_back(self, features: Rows, labels: FloatArray) -> None:
-        """Give records (n, p) with labels (n,) that are not learnt from, for scoring the closing decision."""
+        """Give records (n, p) with labels (n,) that are not learnt from, for scoring the closing decision.
+
+        Records that the owner's source keeps back come before them.
+        """
         self._kept_back = (features, labels) if labels.size else None
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def add(
-        self, round: int, decision: FloatArray, observations: Observations, gradient: FloatArray, clipped: int
+        self,
+        round: int,
+        decision: FloatArray,
+        observations: Observations,
+        gradient: FloatArray,
+        clipped: int,
+        counts: BoolArray | None = None,
     ) -> None:
-        """Score a slot by the decision made before it; `gradient`: the slot's mean before the clip."""
+        """Score a slot by the decision made before it; `gradient`: the slot's mean before the clip.
+
+        `counts` (n,): the observations that are learnt from; None: all. Those that are kept back wait for the
+        verdict.
+        """
+        if counts is not None:
+            if not self._has_units:  # else another record of the same unit may be learnt from
+                self._own_kept_back.add(observations, ~counts)
+            observations = observations._replace(present=observations.present & counts)
         self._progress.add(self._observed(decision), observations)
         self._rounds += 1
         labels = observations.labels[observations.present]
@@ -192,21 +244,7 @@ class OwnerScore:
                 self._lengths += 1
                 self._signal += length
                 self._noises += self._noise(round)
-        if labels.size:
-            self._keep(_chosen(observations.features, observations.present), labels)
-
-    def _keep(self, features: Rows, labels: FloatArray) -> None:
-        features = _compact(features) if self._compacts else features
-        self._records.append((features, labels))
-        self._numbers += _size(features)
-        if (
-            self._numbers > MOST_NUMBERS and not self._compacts
-        ):  # to look for zeros takes time: only where it must
-            self._compacts = True
-            self._records = deque((_compact(rows), of_rows) for rows, of_rows in self._records)
-            self._numbers = sum(_size(rows) for rows, _ in self._records)
-        while self._numbers > MOST_NUMBERS and len(self._records) > 1:
-            self._numbers -= _size(self._records.popleft()[0])
+        self._records.add(observations)
 
     @property
     def progress(self) -> Prequential:
@@ -217,19 +255,19 @@ class OwnerScore:
     def verdict(self, closing: FloatArray | None) -> Verdict:
         """Return the verdict on the run; `closing` (d,): the run's last decision, None if there is none."""
         figures, gain = None, None
-        if closing is not None and self._records:
-            features = _joined([features for features, _ in self._records])
-            labels = np.concatenate([labels for _, labels in self._records])
-            tested = (features, labels) if self._kept_back is None else self._kept_back
+        kept_back = self._own_kept_back.joined() or self._kept_back
+        records = self._records.joined()
+        if closing is not None and records is not None:
+            tested = kept_back or records
             predictions = self.scorer.predictions(self._observed(closing), tested[0])
             figures = fixed_figures(self.scorer, predictions, tested[1])
-            gain = self._alone((features, labels), tested, predictions)
+            gain = self._alone(records, tested, predictions, is_own=kept_back is None)
         return Verdict(
             self._progress.figures(),
             self._progress.rounds,
             self._progress.last_figures(),
             figures,
-            Basis.OWN if self._kept_back is None else Basis.KEPT_BACK,
+            Basis.OWN if kept_back is None else Basis.KEPT_BACK,
             self._private,
             gain,
             self._progress.alarms,
@@ -251,15 +289,23 @@ class OwnerScore:
         )
 
     def _alone(
-        self, records: tuple[Rows, FloatArray], tested: tuple[Rows, FloatArray], predictions: FloatArray
+        self,
+        records: tuple[Rows, FloatArray],
+        tested: tuple[Rows, FloatArray],
+        predictions: FloatArray,
+        *,
+        is_own: bool,
     ) -> Interval | None:
-        """Return how much better `predictions` are than those of a model fitted to `records` alone."""
+        """Return how much better `predictions` are than those of a model fitted to `records` alone.
+
+        `is_own`: the records are themselves those that `predictions` are of.
+        """
         scorer, (rows, labels), (features, of_tested) = self.scorer, records, tested
         if len(labels) < 2 or not fits(rows.shape[1]) or rows.shape[0] * rows.shape[1] > MOST_FITTED:
             return None
         spread = 1.0
         try:
-            if self._kept_back is None:
+            if is_own:
                 spread = SPREAD
                 rivals = out_of_fold(scorer.task, scorer.classes, rows, labels)
             else:
@@ -329,6 +375,7 @@ def owner_score(node: MeshNode) -> OwnerScore | None:
         private=epsilon is not None and epsilon <= HARMLESS,
         calibrated=calibrated,
         noise=node.noise_length if noisy else None,
+        has_units=node.mesh.settings.privacy.unit is not None,
     )
 
 

@@ -11,7 +11,7 @@ from nodes.privacy.private import Private
 from nodes.privacy.unit import counted
 from nodes.values import BoolArray, FloatArray, Observations
 from streams.records.decoder import SchemaDecoder
-from streams.records.record import Decoded, Decoder, SparseRow
+from streams.records.record import Decoded, Decoder, SparseRow, TotalDecoder
 from streams.records.sparse import LibsvmDecoder, sparse_observations
 
 
@@ -22,8 +22,20 @@ def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: De
     return SlotClosed(slot.round, Private(observations), slot.position, places, slot_truth, slot.read, counts)
 
 
+def kept_back(slot: ClosedSlot[bytes], decoder: Decoder) -> BoolArray | None:
+    """Return which records of a slot are kept back, shape (n,); None: none of any slot."""
+    chooser = decoder.kept_back if isinstance(decoder, TotalDecoder) else None
+    return None if chooser is None else chooser.of(slot)
+
+
 def counted_records(slot: ClosedSlot[bytes], decoder: Decoder) -> BoolArray | None:
-    """Return which records of a slot count, by the bound on their units; None without units: all."""
+    """Return which records of a slot count: those not kept back, or those in the seats of their units.
+
+    None: all. No source has units and keeps records back.
+    """
+    withheld = kept_back(slot, decoder)
+    if withheld is not None:
+        return ~withheld
     if not isinstance(decoder, SchemaDecoder) or decoder.bound is None:
         return None
     order = [(time, *place) for time, place in zip(slot.times, slot.places, strict=True)]

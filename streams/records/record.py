@@ -3,9 +3,13 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from nodes.values import FloatArray, IntArray
+import numpy as np
+
+from nodes.machine.slots import ClosedSlot
+from nodes.values import BoolArray, FloatArray, IntArray
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.faults import UNKNOWN, Fault
 
@@ -118,17 +122,39 @@ def longest_record(dimension: int, longest: int | None, learnt: int) -> int:
     return longest or min(LONGEST_LINE, max(_LEAST, _EACH * max(dimension, learnt)))
 
 
+class KeptBack:
+    """Chooses the records of a node that are never learnt from; their owner scores a decision on them.
+
+    Guarantees: whether a record is kept back moves no other record and decides of no other one. With slots by
+    count its partition and offset choose, which are public; with slots by time (`by_content`) its own bytes.
+    """
+
+    def __init__(self, share: float, *, by_content: bool) -> None:
+        self._limit, self._by_content = share * 2.0**64, by_content
+
+    def of(self, slot: ClosedSlot[bytes]) -> BoolArray:
+        """Return which records of a slot are kept back, shape (n,)."""
+        texts = slot.values if self._by_content else [b"%d %d" % place for place in slot.places]
+        return np.array([_hash(text) < self._limit for text in texts], dtype=np.bool_)
+
+
+def _hash(text: bytes) -> int:
+    # another key than that of parts: records of one part differ in this hash
+    return int.from_bytes(blake2b(text, key=b"mirrormesh: kept back", digest_size=8).digest(), "little")
+
+
 class TotalDecoder(ABC, Generic[R_co]):
     """The base of all decoders. It checks a record's length, and catches exceptions of the decoding.
 
     A record longer than `longest` bytes is bad and never parsed. A record on which the decoder raises is bad
     too, and never shown. `settings.files.RecordBytes` describes the default of `longest`; `learnt` is the
-    mesh's d.
+    mesh's d. `kept_back` chooses the node's records that are not learnt from; None: none.
     """
 
     def __init__(self, dimension: int, longest: int | None = None, learnt: int = 0) -> None:
         self.dimension = dimension
         self.longest = longest_record(dimension, longest, learnt)
+        self.kept_back: KeptBack | None = None
 
     def decode(self, value: bytes) -> tuple[R_co, float] | None:
         """Return (features (d,), label), both finite; None for a record without them."""

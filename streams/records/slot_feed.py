@@ -15,7 +15,7 @@ from nodes.privacy.private import Private
 from nodes.values import Observations
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
-from streams.records.observed import observed, seated, slot_closed
+from streams.records.observed import kept_back, observed, seated, slot_closed
 from streams.records.record import Decoder, RawRecord
 
 MOST_COUNTED = 1_000_000
@@ -163,8 +163,8 @@ class SlotFeed:
         counts, present = self._counts, observations.present
         counts.late += closed.late
         counts.overfull += closed.overfull
-        readable = int(np.count_nonzero(present))
-        counts.learnt += readable
+        readable, withheld = int(np.count_nonzero(present)), kept_back(closed, self._decoder)
+        counts.learnt += readable if withheld is None else int(np.count_nonzero(present & ~withheld))
         if readable == len(closed.values):
             counts.read.records += len(closed.values)
             return

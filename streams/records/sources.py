@@ -33,7 +33,16 @@ from streams.records.faults import Fault, FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import LABELS, Reading, Readings, sensor
 from streams.records.messages import Messages
-from streams.records.record import CHUNK, Decoder, RawRecord, SparseRow, TotalDecoder, in_order_of_time, moved
+from streams.records.record import (
+    CHUNK,
+    Decoder,
+    KeptBack,
+    RawRecord,
+    SparseRow,
+    TotalDecoder,
+    in_order_of_time,
+    moved,
+)
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, is_comment, rows_of
 
@@ -77,6 +86,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     # a record is learnt from when its labels have come
     shift = file.mesh.shift + give_labels(file, settings, path, decoder)
     chosen = ordered(lines, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
+    _keep_back(file, settings, decoder)
     if timed and isinstance(decoder, SchemaDecoder):
         records = (RawRecord(line, moved(decoder.timestamp(line), shift)) for line in chosen)
         # Standard input may have no end, so it is not sorted, and `run` refuses it.
@@ -235,11 +245,25 @@ def decoder(file: MeshFile, node: str) -> Decoder:
         return _measured(settings, file.mesh, node)
     if isinstance(settings, OwnSourceSettings):
         return _own(settings, file, node)
+    records_decoder: SchemaDecoder | LibsvmDecoder
     if isinstance(settings, FileSettings):
-        return file_decoder(file, settings, ("nodes", node, "source"))
-    if isinstance(settings, TopicSettings):
-        return message_decoder(file, settings, ("nodes", node, "source"))
-    return LibsvmDecoder(settings, file.dimension)
+        records_decoder = file_decoder(file, settings, ("nodes", node, "source"))
+    elif isinstance(settings, TopicSettings):
+        records_decoder = message_decoder(file, settings, ("nodes", node, "source"))
+    else:
+        records_decoder = LibsvmDecoder(settings, file.dimension)
+    return _keep_back(file, settings, records_decoder)
+
+
+def _keep_back(
+    file: MeshFile,
+    settings: FileSettings | SparseSettings | TopicSettings,
+    decoder: SchemaDecoder | LibsvmDecoder,
+) -> SchemaDecoder | LibsvmDecoder:
+    """Let the decoder know which of the node's records are kept back."""
+    if settings.keep_back is not None:
+        decoder.kept_back = KeptBack(settings.keep_back, by_content=file.mesh.slots.by == "time")
+    return decoder
 
 
 def message_decoder(file: Refuser, settings: TopicSettings, path: tuple[str, ...]) -> SchemaDecoder:

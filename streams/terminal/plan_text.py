@@ -17,7 +17,7 @@ from streams.mesh.settings.privacy import CountSlotsSettings, PrivacySettings
 from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory, Windows, least, windows
-from streams.terminal.text import counted, described, geometry, headline, listed, promises, spending
+from streams.terminal.text import counted, described, geometry, headline, listed, promises, spending, withheld
 from topology.schedules import closing_rounds
 
 Fact = tuple[str, str]
@@ -48,6 +48,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
     yield from _waiting(mesh)
     yield from _labels(file)
+    yield from (("kept back", line) for line in withheld(file))
     yield from _durability(file)
     ended = ended_slots(file, rounds, now) if file.names_brokers else None
     if ended is not None:

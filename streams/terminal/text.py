@@ -112,6 +112,20 @@ def shared(file: AnyFile) -> list[str]:
     ]
 
 
+def withheld(file: MeshFile) -> list[str]:
+    """Return a line on each group of nodes here whose sources keep back the same share of their records."""
+    groups: dict[float, list[str]] = {}
+    for name, part in file.nodes.items():
+        share = getattr(part.source, "keep_back", None)
+        if share is not None:
+            groups.setdefault(share, []).append(name)
+    use = "nothing is learnt from them, and they score the closing decision, for their owner alone"
+    return [
+        f"{100 * share:g} % of the records of {listed(names)} are kept back: {use}"
+        for share, names in groups.items()
+    ]
+
+
 def _privacy(mesh: MeshSettings) -> str:
     subject = mesh.algorithm.name if mesh.algorithm.alone else _subject(mesh)
     kinds = list(dict.fromkeys(protection(mesh.privacy_of(name), subject) for name in mesh.nodes))

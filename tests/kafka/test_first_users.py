@@ -1,11 +1,13 @@
 """Two data sets as first users bring them: from CSV to predictions, on a real Kafka."""
 
 import csv
+import json
 import re
 import uuid
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.support.meshes.first_users import on_broker, payments, readings
 from tests.support.processes.command import Process
@@ -51,7 +53,19 @@ def marked():
 
 
 def test_card_payments(tmp_path, predicted):
-    said = predicted(payments(tmp_path, mark=marked()))
+    path = payments(tmp_path, mark=marked())
+    tree = yaml.safe_load(path.read_text())
+    keeper, *others = tree["nodes"]
+    tree["nodes"][keeper]["source"]["keep_back"] = 0.5
+    path.write_text(yaml.safe_dump(tree))
+    said = predicted(path)
+    verdicts = {
+        name: json.loads((tmp_path / "state" / f"{name}.verdict").read_text()) for name in (keeper, *others)
+    }
+    assert verdicts[keeper]["basis"] == "records that were kept back"
+    assert all(verdicts[name]["basis"] == "the records that it learnt from" for name in others)
+    learnt = verdicts[keeper]["facts"]["records"]
+    assert learnt + verdicts[keeper]["closing"]["records"] == verdicts[others[0]]["facts"]["records"]
     assert "8,000 labelled records" in said
     assert float(re.search(r"AUC (\d\.\d+)", said)[1]) > 0.75
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.read_files import note_file, note_path
-from streams.mesh.settings.base import Count, Settings, refusal
+from streams.mesh.settings.base import Count, Settings, absent, refusal
 
 # Settings of files: paths, `${NAME}` from the environment, and which records are used.
 
@@ -116,6 +116,16 @@ class TakeSettings(Settings):
         if self.offset >= self.every:
             raise refusal(f"must be below {self.every}, the value of every", "offset")
         return self
+
+
+def _share(value: Any) -> Any:
+    if value is not None and (type(value) not in {int, float} or not 0 < value <= 0.5):
+        raise refusal("must be a share above 0 and up to 0.5")
+    return value
+
+
+KeepBack = Annotated[float | None, BeforeValidator(_share), Field(exclude_if=absent)]
+"""The share of records that are not learnt from."""
 
 
 # Reads and writes YAML. It reads YAML 1.2, where `on` and 007 are words and 1e-3 is a number. Keys must not

@@ -23,7 +23,7 @@ from streams.mesh.settings.base import (
     tagged,
 )
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, RegistrySettings
-from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
+from streams.mesh.settings.files import FilePath, KeepBack, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.labels import LaterLabels, joined
 from streams.mesh.settings.schema import WHOLE, FieldPath, SchemaSettings, Words
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
@@ -132,6 +132,11 @@ class FileSettings(Settings):
     """The records to take. Not given: all."""
     shuffle: bool = False
     """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    keep_back: KeepBack = None
+    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
+    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
+    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
+    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -156,7 +161,7 @@ class FileSettings(Settings):
 
     def of_others(self, path: str) -> Self:
         """Return how a file of other records is read. They contain their labels, or have none."""
-        changes = {"path": path, "labels": None, "record": self.record.with_own_labels()}
+        changes = {"path": path, "labels": None, "keep_back": None, "record": self.record.with_own_labels()}
         return self.model_copy(update=changes)
 
 
@@ -258,6 +263,11 @@ class TopicSettings(Settings):
     """The longest time for which a record may wait until the node reads it, like `7d`. The
     `min.compaction.lag.ms` of a compacted topic must be at least as long. Not given: a compacted topic is
     refused."""
+    keep_back: KeepBack = None
+    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
+    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
+    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
+    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer message is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -343,6 +353,11 @@ class LocalisationSettings(Settings):
     """The last round for which the sensor has records. Not given: no last round."""
     truth: bool = False
     """Records also hold the target's position, for the owner's metrics only."""
+    keep_back: KeepBack = None
+    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
+    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
+    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
+    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -365,6 +380,11 @@ class OwnSourceSettings(Settings):
     """The records to take. Not given: all."""
     shuffle: bool = False
     """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    keep_back: KeepBack = None
+    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
+    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
+    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
+    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh.settings.base import Positive, Settings, Vector, refusal
-from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
+from streams.mesh.settings.files import FilePath, KeepBack, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import check_signs
 
 
@@ -51,6 +51,11 @@ class _SparseSettings(Settings):
     """The records to take. Not given: all."""
     shuffle: bool = False
     """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
+    keep_back: KeepBack = None
+    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
+    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
+    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
+    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""

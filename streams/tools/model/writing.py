@@ -43,6 +43,7 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "path": True,
     "take": True,
     "shuffle": True,
+    "keep_back": True,
     "record": {"truth"},
     "topic": True,
     "broker": True,

@@ -87,7 +87,7 @@ def test_kept_records_are_bounded():
     for round in range(25):
         observations = Observations(np.ones((1, wide)), np.ones(1), np.ones(1, bool))
         scores.add(round + 1, np.zeros(wide), observations, np.zeros(wide), 0)
-    assert sum(features.size for features, _ in scores._records) <= MOST_NUMBERS
+    assert scores._records.joined()[0].size <= MOST_NUMBERS
     assert scores.verdict(np.zeros(wide)).closing.records == 10
 
 
