@@ -244,7 +244,7 @@ def predict(
         sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
     else:
         write_whole(output, text.encode())
-    _say(Console(highlight=False, stderr=output is None), records, predicted)
+    _say(Console(highlight=False, stderr=output is None), records, predicted, vector)
     if predicted.left_out.records.mostly:
         if output is not None:
             say(Console(highlight=False, stderr=True), _unread(records, predicted))
@@ -319,7 +319,7 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
+def _say(console: Console, records: str, predictions: PredictionWriter, vector: VectorName) -> None:
     left_out = predictions.left_out
     if left_out.records.malformed:
         say(console, _unread(records, predictions))
@@ -330,7 +330,8 @@ def _say(console: Console, records: str, predictions: PredictionWriter) -> None:
         return
     labelled = counted(predictions.score.records, "labelled record")
     without = f" ({left_out.unlabelled:,} left out{reason})" if left_out.unlabelled else ""
-    say(console, f"{labelled}{without}: {scored(predictions.score)}.", "bold")
+    subject = {"newest": "the newest decision", "average": "the average over the rounds"}[vector]
+    say(console, f"{labelled}{without}, by {subject}: {scored(predictions.score)}.", "bold")
     if predictions.figures is not None:
         say(console, f"Verdict on the model: {compared(predictions.figures)}.", "bold")
     at_threshold = predictions.decided

@@ -1,7 +1,7 @@
 """Scores a decision on records that no node has learnt from."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -27,12 +27,13 @@ class Ranking:
 
     `auc`: the area under the ROC curve; 0.5 for a ranking by chance. `auprc`: the average precision; the
     share of positive records for a ranking by chance. `top`: the share of all positive records that are among
-    the top 1 %.
+    the top 1 %. `best_top`: the largest share that any ranking has there, as positive records may be more.
     """
 
     auc: float
     auprc: float
     top: float
+    best_top: float
 
 
 def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
@@ -43,7 +44,7 @@ def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
     if not pairs:
         return None
     groups = ScoreGroups.of(scores, positive)
-    return Ranking(groups.in_order / pairs, groups.precision / positives, _top(groups))
+    return Ranking(groups.in_order / pairs, groups.precision / positives, _top(groups), _best_top(groups))
 
 
 def auc(scores: FloatArray, labels: FloatArray) -> float | None:
@@ -62,6 +63,12 @@ def _top(groups: ScoreGroups) -> float:
     return float((positives[last] - beyond) / positives[-1])
 
 
+def _best_top(groups: ScoreGroups) -> float:
+    """Return the recall of the top records if all positive ones came first."""
+    hits, counts = groups
+    return min(1.0, math.ceil(int(counts.sum()) / TOP) / int(hits.sum()))
+
+
 _NUMBERS = (Absolute, Huber, Squared)
 
 
@@ -70,9 +77,10 @@ class Score:
     """The scores that fit the task; others are None.
 
     `accuracy`: for classes, beside `majority`, the share of the most frequent class: the accuracy of always
-    predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %): for two
-    classes, None if all records have the same one. `rmse`: for numbers. `loss`: the mean loss, without
-    weights of labels; of numbers in the label's unit. None if it is not finite.
+    predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %), beside
+    `best_recall_at_top`, that of a perfect ranking: for two classes, None if all records have the same one.
+    `rmse`: for numbers. `loss`: the mean loss, without weights of labels; of numbers in the label's unit.
+    None if it is not finite.
     """
 
     task: Literal["two classes", "classes", "numbers", "other"]
@@ -83,6 +91,7 @@ class Score:
     auc: float | None = None
     auprc: float | None = None
     recall_at_top: float | None = None
+    best_recall_at_top: float | None = None
     rmse: float | None = None
 
 
@@ -98,7 +107,7 @@ def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) 
         if isinstance(loss, Softmax):
             return Score("classes", labels.size, mean, *rates)
         ranked = ranking(predicted(loss, decision, features), labels)
-        measures = (None, None, None) if ranked is None else (ranked.auc, ranked.auprc, ranked.top)
+        measures = (None, None, None, None) if ranked is None else astuple(ranked)
         return Score("two classes", labels.size, mean, *rates, *measures)
     if isinstance(curve_of(loss), _NUMBERS):
         predictions = predicted(loss, decision, features)

@@ -132,7 +132,10 @@ def say_summary(console: Console, summary: Summary) -> None:
         size = f"{len(summary.decision):,}"
         share = f"{100 * summary.zeros:.1f} % of the {size} numbers are 0"
         say(console, f"Learnt, mean of the nodes' last decisions: {share}.", "bold")
-    scores = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
+    scores = (
+        (summary.score, "last decisions, which predict takes"),
+        (summary.average_score, "averages over the rounds"),
+    )
     for score, subject in scores:
         if score is not None:
             left_out = f" ({summary.left_out:,} malformed left out)" if summary.left_out else ""
@@ -205,7 +208,7 @@ def scored(score: Score) -> str:
         return f"{accuracy}, mean cross-entropy {mean}"
     if score.auc is None:
         return f"{accuracy}, AUC undefined (one class only)"
-    top = f"recall in the top 1 % {score.recall_at_top:.4f}"
+    top = f"recall in the top 1 % {score.recall_at_top:.4f} (at best {score.best_recall_at_top:.4f})"
     return f"{accuracy}, AUC {score.auc:.4f}, AUPRC {score.auprc:.4f}, {top}"
 
 

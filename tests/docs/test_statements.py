@@ -78,7 +78,9 @@ def test_the_own_loss_shown_is_right_and_learns(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("[]\n")
         said.append(done.stdout)
-    (loss,) = re.findall(r"Held-out, 600 records, .* last decisions: mean loss ([0-9.]+)\.", said[1])
+    (loss,) = re.findall(
+        r"Held-out, 600 records, .* last decisions, which predict takes: mean loss ([0-9.]+)\.", said[1]
+    )
     labels = [(k * k) % 11 / 11 for k in range(600)]
     best = min(sum(max(0.9 * (y - q), 0.1 * (q - y)) for y in labels) / 600 for q in set(labels))
     assert float(loss) < 1.1 * best

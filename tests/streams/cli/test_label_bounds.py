@@ -68,7 +68,9 @@ def test_labels_near_40_are_learnt_from_x_1_at_0(call, mesh, tmp_path):
     labels = [float(row["approval"]) for row in csv.DictReader(polls.splitlines())]
     errors = np.abs(np.array([float(row["prediction"]) for row in rows]) - labels)
     assert errors.mean() == pytest.approx(summary["score"]["loss"])
-    assert re.match(rf"100 labelled records: mean loss {errors.mean():.4f}, RMSE ", predicted.err)
+    assert re.match(
+        rf"100 labelled records, by the newest decision: mean loss {errors.mean():.4f}, RMSE ", predicted.err
+    )
 
 
 def test_without_bounds_the_same_steps_do_not_get_there(call, mesh, tmp_path):

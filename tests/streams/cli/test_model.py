@@ -31,13 +31,16 @@ def learnt(call, mesh, tmp_path):
     return outcome.out
 
 
+BY = {"newest": "newest decision", "average": "average over the rounds"}
+
+
 @pytest.mark.parametrize("suffix", ["json", "npz"])
 def test_predictions_on_the_held_out_records_score_what_the_run_has_printed(call, learnt, tmp_path, suffix):
     newest, average = score_lines(learnt)
     for vector, printed in (("newest", newest), ("average", average)):
         done = call("predict", f"out/model.{suffix}", "test.csv", "--vector", vector, "--output", "p.csv")
         assert (done.code, done.err) == (0, "")
-        assert done.out.splitlines()[0] == f"50 labelled records: {printed}."
+        assert done.out.splitlines()[0] == f"50 labelled records, by the {BY[vector]}: {printed}."
         if vector == "newest":  # of the last closing round
             assert call("predict", f"out/model.{suffix}", "test.csv", "--output", "p.csv").out == done.out
         with (tmp_path / "test.csv").open() as opened:
@@ -171,7 +174,9 @@ def test_labels_that_cannot_be_read_are_left_out_of_the_score_aloud(call, mesh, 
     (tmp_path / "new.csv").write_text("x,y,class\n1,0,1\n1,0,no\n-1,0,0\n1,0,no\n1,0,\n")
     done = call("predict", "out/model.json", "new.csv")
     assert done.code == 0
-    assert done.err.startswith("2 labelled records (3 left out, class: not one of 0, 1): accuracy 1.0000")
+    assert done.err.startswith(
+        "2 labelled records (3 left out, class: not one of 0, 1), by the newest decision: accuracy 1.0000"
+    )
     (tmp_path / "new.csv").write_text("x,y,class\n1,0,yes\n-1,0,no\n")
     done = call("predict", "out/model.json", "new.csv")
     assert done.err == "No score: 2 records left out, class: not one of 0, 1.\n"

@@ -13,6 +13,7 @@ from streams.mesh.file import load
 from tests.support.meshes.examples import EACH, ROUNDS, example
 
 CLASSES = ["oak", "ash, or elm", "7"]
+BY = {"newest": "newest decision", "average": "average over the rounds"}
 OWN = """
 import numpy as np
 
@@ -109,7 +110,10 @@ def test_a_model_of_any_loss_scores_what_the_run_has_printed(call, mesh, tmp_pat
     for vector, (count, score) in zip(("newest", "average"), scores, strict=True):
         assert (count, bool(re.match(words, score))) == ("50", True)
         done = call("predict", "out/model.npz", "test.csv", "--vector", vector)
-        assert (done.code, done.err.splitlines()[0]) == (0, f"50 labelled records: {score}.")
+        assert (done.code, done.err.splitlines()[0]) == (
+            0,
+            f"50 labelled records, by the {BY[vector]}: {score}.",
+        )
         x = np.array(json.loads((tmp_path / "out" / "model.json").read_text())[vector])
         rows = table(done.out)
         found = [float(row["prediction"]) for row in rows]
@@ -134,7 +138,10 @@ def test_an_intercept_outside_the_norm_goes_with_any_loss(call, mesh, tmp_path, 
     ran = call("run", mesh, "--output", "out")
     assert (ran.code, ran.err) == (0, "")
     done = call("predict", "out/model.npz", "test.csv", "--vector", "newest")
-    assert done.err.splitlines()[0] == f"50 labelled records: {held_out_scores(ran.out)[0][1]}."
+    assert (
+        done.err.splitlines()[0]
+        == f"50 labelled records, by the newest decision: {held_out_scores(ran.out)[0][1]}."
+    )
     x = np.array(json.loads((tmp_path / "out" / "model.json").read_text())["newest"])
     given = table((tmp_path / "test.csv").read_text())
     plane = np.array([[float(row["x"]), float(row["y"])] for row in given])
@@ -176,7 +183,8 @@ def test_code_runs_for_a_mesh_file_that_names_it_and_never_for_a_model(call, mes
     assert refused.err.endswith("give --code own_median:Level, or name an entry point of mirrormesh.losses\n")
     done = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a", *allowed)
     assert (
-        done.err.splitlines()[0] == f"50 labelled records: {held_out_scores(ran.out)[0][1]}."
+        done.err.splitlines()[0]
+        == f"50 labelled records, by the newest decision: {held_out_scores(ran.out)[0][1]}."
     )  # of the closing round
     assert {float(row["prediction"]) for row in table(done.out)} == {model["newest"][0]}
     mesh.write_text(mesh.read_text().replace("Level", "Median"))
@@ -204,7 +212,7 @@ def test_a_model_of_any_example(call, name, tmp_path, monkeypatch):
     assert len(scores) == (0 if file.held_out is None else 2)
     for vector, (count, score) in zip(("newest", "average"), scores, strict=False):
         done = call("predict", "out/model.json", records, "--vector", vector, "--output", "p.csv")
-        assert f"{count} labelled records: {score}.\n" in done.out
+        assert f"{count} labelled records, by the {BY[vector]}: {score}.\n" in done.out
     done = call("predict", "out/model.npz", records, "--output", "p.csv")
     assert (done.code, done.err) == (0, "")
     assert all(row["prediction"] for row in table((tmp_path / "p.csv").read_text()))

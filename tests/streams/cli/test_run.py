@@ -131,6 +131,9 @@ def test_held_out_records_are_scored(call, mesh, tmp_path):
     assert found["auc"] == 1.0
     share = f"{found['accuracy']:.4f} (the most frequent class alone: {found['majority']:.4f})"
     measures = f"AUC 1.0000, AUPRC 1.0000, recall in the top 1 % {found['recall_at_top']:.4f}"
+
+    assert found["recall_at_top"] == found["best_recall_at_top"]
+    measures += f" (at best {found['best_recall_at_top']:.4f})"
     assert f"accuracy {share}, {measures}." in outcome.out
     assert 0.5 <= found["majority"] < 1
 

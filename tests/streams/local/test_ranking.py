@@ -63,9 +63,17 @@ def test_recall_at_the_top_is_the_mean_over_the_orders_of_equal_scores():
 @pytest.mark.parametrize("records", [100, 700, 701, 1_000])
 def test_one_record_in_a_hundred_is_at_the_top_rounded_up(records):
     labels = np.where(np.arange(records) < 20, 1.0, -1.0)
-    assert ranking(-np.arange(records, dtype=float), labels).top == math.ceil(records / 100) / 20
+    ranked = ranking(-np.arange(records, dtype=float), labels)
+    assert ranked.top == ranked.best_top == math.ceil(records / 100) / 20
+
+
+def test_the_best_recall_at_the_top_is_that_of_a_perfect_ranking():
+    labels = np.where(np.arange(1_000) < 519, 1.0, -1.0)  # the tutorial's held-out records
+    worst = ranking(np.arange(1_000, dtype=float), labels)
+    assert (worst.top, round(worst.best_top, 4)) == (0.0, 0.0193)
+    assert ranking(np.arange(1_000, dtype=float), np.where(np.arange(1_000) < 3, 1.0, -1.0)).best_top == 1.0
 
 
 def test_a_rare_class_ranked_by_chance_has_no_more_than_its_share():
     labels = np.where(np.arange(1_000) < 20, 1.0, -1.0)
-    assert ranking(np.zeros(1_000), labels) == Ranking(0.5, 0.02, pytest.approx(0.01))
+    assert ranking(np.zeros(1_000), labels) == Ranking(0.5, 0.02, pytest.approx(0.01), 0.5)
