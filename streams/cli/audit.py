@@ -11,7 +11,7 @@ from rich.console import Console
 from nodes.audit import audit_person
 from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
-from streams.cli.command_line import MeshArgument, cautioned
+from streams.cli.command_line import MeshArgument, cautioned, member_names
 from streams.collaboration.file import CollaborationFile
 from streams.mesh.errors import UsageError, chosen, no_file
 from streams.mesh.file import MeshFile, load, load_any
@@ -66,7 +66,12 @@ def mechanism(
     mesh: MeshArgument,
     node: Annotated[
         str | None,
-        typer.Argument(metavar="NODE", help="This node's, or owner's. [default: all]", show_default=False),
+        typer.Argument(
+            metavar="NODE",
+            help="This node's, or owner's. [default: all]",
+            show_default=False,
+            autocompletion=member_names,
+        ),
     ] = None,
     *,
     draws: Annotated[

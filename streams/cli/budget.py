@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nodes.checks import rounded_up
 from streams.bus.bus import BusError
-from streams.cli.command_line import MeshArgument, cautioned
+from streams.cli.command_line import MeshArgument, cautioned, member_names
 from streams.ledger import Reuse
 from streams.mesh.errors import chosen, no_file
 from streams.mesh.file import MeshFile, load_any
@@ -23,7 +23,13 @@ from streams.terminal.text import account_facts
 def budget(
     mesh: MeshArgument,
     node: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="This node alone. [default: all]", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NODE",
+            help="This node alone. [default: all]",
+            show_default=False,
+            autocompletion=member_names,
+        ),
     ] = None,
     *,
     state: Annotated[

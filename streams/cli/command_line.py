@@ -246,6 +246,22 @@ def cautioned(file: F, warn: Callable[[str], object] = to_standard_error) -> F:
 
 # Arguments and options that several commands share.
 
+
+def member_names(ctx: Any, incomplete: str) -> list[str]:
+    """Return the nodes or owners of the command's mesh file that the shell may complete; none if unreadable.
+
+    It runs no code that the file names.
+    """
+    from streams.mesh.file import load_any  # noqa: PLC0415 # only Tab needs it
+
+    mesh, given = ctx.params.get("mesh"), ctx.params.get("names") or ()
+    try:
+        members = load_any(mesh).members if mesh else ()
+    except Exception:  # noqa: BLE001 # Tab says nothing of a mistake, and the command does
+        return []
+    return [name for name in members if name.startswith(incomplete) and name not in given]
+
+
 MeshArgument = Annotated[Path, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)]
 PilotOption = Annotated[
     Path | None,

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.command_line import CodeOption, MeshArgument, cautioned, to_standard_error
+from streams.cli.command_line import CodeOption, MeshArgument, cautioned, member_names, to_standard_error
 from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
 from streams.ledger import data_of
 from streams.live.log import start_logging
@@ -28,7 +28,13 @@ from streams.tools.feed.figures import LOGGER, FeedFigures, FeedServing
 from streams.tools.feed.lines import FeedOptions
 
 NodeArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The node or owner, as in the mesh file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The node or owner, as in the mesh file.",
+        show_default=False,
+        autocompletion=member_names,
+    ),
 ]
 FileArgument = Annotated[
     str | None,

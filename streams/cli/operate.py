@@ -17,7 +17,7 @@ from rich.console import Console
 from streams.bus.bus import BusError, Stored
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
-from streams.cli.command_line import MeshArgument, cautioned
+from streams.cli.command_line import MeshArgument, cautioned, member_names
 from streams.cli.processes import LevelOption, LogFormat, LogLevel, LogOption, StateOption, existing, live
 from streams.codec import decode_dead_letter
 from streams.collaboration.file import CollaborationFile
@@ -92,7 +92,9 @@ def _works(state: Path, node: str) -> bool:
 
 def leave(
     mesh: MeshArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The node.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The node.", show_default=False, autocompletion=member_names)
+    ],
     *,
     state: StateOption,
     withdraw: Annotated[bool, typer.Option("--withdraw", help="The node stays, or may come back.")] = False,
@@ -143,7 +145,13 @@ def _sentences(name: str, run: str, found: Leaving) -> list[str]:
 def pardon(
     mesh: MeshArgument,
     node: Annotated[
-        str, typer.Argument(metavar="NODE", help="The node that is to be heard again.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NODE",
+            help="The node that is to be heard again.",
+            show_default=False,
+            autocompletion=member_names,
+        ),
     ],
     *,
     state: StateOption,
@@ -313,7 +321,9 @@ def _of_its_own(record: Stored) -> Letter:
 
 def deadletters(
     mesh: MeshArgument,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_default=False)],
+    node: Annotated[
+        str, typer.Argument(metavar="NODE", help="The node.", show_default=False, autocompletion=member_names)
+    ],
     *,
     last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="The newest of each topic.")] = 20,
     content: Annotated[bool, typer.Option("--content", help="Show what was refused: for its owner.")] = False,

@@ -12,7 +12,7 @@ import typer
 
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
-from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned
+from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned, member_names
 from streams.collaboration.file import load_collaboration
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError, writable_folder
@@ -153,7 +153,12 @@ def named_once(names: Sequence[str]) -> Sequence[str]:
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="The nodes, as the mesh file names them.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="The nodes, as the mesh file names them.",
+        show_default=False,
+        autocompletion=member_names,
+    ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All nodes whose own part is here.")]
 ShareOption = Annotated[
@@ -317,7 +322,12 @@ def owner(
     mesh: MeshArgument,
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME", help="The owners, as the mesh file names them.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            help="The owners, as the mesh file names them.",
+            show_default=False,
+            autocompletion=member_names,
+        ),
     ],
     *,
     state: StateOption,

@@ -1,10 +1,12 @@
 """`mirrormesh run`: runs a mesh file in one process, on the bus in memory."""
 
+import math
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -16,10 +18,13 @@ from streams.local.run import LocalRun, LocalSpends, mesh_parts
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load_any
 from streams.mesh.kind import dispatch
+from streams.mesh.settings.node import LocalisationSettings
+from streams.mesh.settings.privacy import TimeSlotsSettings
 from streams.mesh.user_code import OrderlyEnd
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import FaultCounts
 from streams.records.lint import afterwards
+from streams.records.localisation import last_target
 from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
@@ -176,6 +181,8 @@ def run_nodes(
     if fresh and not (summary.rounds or interrupted) and starved(local):
         raise MeshFileError(without_records(local, file))
     report(console, local, file, summary, result_files)
+    if summary.rounds and (place := target(file, summary, seed)):
+        say(console, place, "bold")
     for line in afterwards(file):
         say(console, f"Warning: {line}", "bold yellow")
     malformed = {name: counts.read for name, counts in local.counts.items()}
@@ -213,6 +220,19 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     except KeyboardInterrupt:  # the second signal: every node's steps so far are complete
         return True
     return end.asked
+
+
+def target(file: MeshFile, summary: Summary, seed: int | None) -> str:
+    """Return where the target of simulated sensors was last, beside the decision; empty without sensors."""
+    mesh = file.mesh
+    if not any(isinstance(part.source, LocalisationSettings) for part in file.nodes.values()):
+        return ""
+    size = 1 if isinstance(mesh.slots, TimeSlotsSettings) else mesh.slots.size
+    at = last_target(mesh.seed if seed is None else seed, summary.last_round, mesh.target, size)
+    decision = file.resolved.algorithm.observed(np.array(summary.decision))
+    x, y = at.tolist()
+    away = f"{math.dist(at, decision[:2]):.3g} from the mean of the nodes' last decisions"
+    return f"The sensors' target was last at ({x:.4g}, {y:.4g}), {away}."
 
 
 def report(

@@ -17,6 +17,7 @@ from streams.cli.command_line import (
     ServersOption,
     ThresholdOption,
     cautioned,
+    member_names,
     named_broker,
     named_registry,
 )
@@ -45,7 +46,12 @@ def score(
     ] = None,
     node: Annotated[
         str | None,
-        typer.Argument(metavar="NODE", help="The node whose decisions score.", show_default=False),
+        typer.Argument(
+            metavar="NODE",
+            help="The node whose decisions score.",
+            show_default=False,
+            autocompletion=member_names,
+        ),
     ] = None,
     *,
     source: Annotated[

@@ -160,7 +160,8 @@ def tune(
     if not fresh.better_than_guessing:
         say(console, no_better(file, total, fresh, by_auc=by_auc), "bold yellow")
         raise typer.Exit(NOTHING)
-    say(console, f"The proposal has {in_fresh_runs(fresh, by_auc=by_auc)}.")
+    better = f"better than guessing ({guessing(fresh, by_auc=by_auc)})"
+    say(console, f"Verdict of the proposal: {better}: {in_fresh_runs(fresh, by_auc=by_auc)}.", "bold")
     if small := too_small(settings, result.proposed.setting.size, total):
         say(console, small, "bold yellow")
     say(console, "For the mesh file:")
@@ -188,9 +189,14 @@ def in_fresh_runs(fresh: Measured, *, by_auc: bool) -> str:
     return f"{name} {value:.4g} +- {2 * fresh.spread:.2g} in {counted(len(fresh.runs), 'run')} of its own"
 
 
+def guessing(fresh: Measured, *, by_auc: bool) -> str:
+    """Return what guessing reaches in those runs."""
+    return "0.5" if by_auc else f"{fmean(fresh.guess):.4g}" if fresh.guess else "unknown"
+
+
 def no_better(file: MeshFile, records: int, fresh: Measured, *, by_auc: bool) -> str:
     """Return the sentence that nothing is better than guessing."""
-    guess = "0.5" if by_auc else f"{fmean(fresh.guess):.4g}" if fresh.guess else "unknown"
+    guess = guessing(fresh, by_auc=by_auc)
     return (
         f"Nothing better than guessing ({guess}) was tried, with {counted(records, 'record')} a node and "
         f"{protection(file.mesh.privacy)}: the best has {in_fresh_runs(fresh, by_auc=by_auc)}."

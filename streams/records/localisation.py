@@ -40,6 +40,13 @@ def target_path(seed: int, rounds: int, target: TargetSettings = _PAPER) -> Floa
     return path
 
 
+def last_target(seed: int, rounds: int, target: TargetSettings, size: int) -> FloatArray:
+    """Return the target's position (2,) at the last record of so many rounds, of `size` records each."""
+    slowed = target.model_copy(update={"speed": (target.speed or 0.0) / size})
+    position: FloatArray = target_path(seed, rounds * size, slowed)[-1]
+    return position
+
+
 def sensor(number: int, sensors: int) -> tuple[float, float]:
     """Return the position of sensor `number` (from 0): 1.5 (cos, sin)(2 pi number/sensors)."""
     angle = 2 * math.pi * number / sensors

@@ -127,11 +127,11 @@ def say_summary(console: Console, summary: Summary) -> None:
         )
     if len(summary.decision) <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in summary.decision)
-        say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
+        say(console, f"{_mean_of(summary)}: ({learnt}).", "bold")
     elif summary.zeros:
         size = f"{len(summary.decision):,}"
         share = f"{100 * summary.zeros:.1f} % of the {size} numbers are 0"
-        say(console, f"Learnt, mean of the nodes' last decisions: {share}.", "bold")
+        say(console, f"{_mean_of(summary)}: {share}.", "bold")
     scores = (
         (summary.score, "last decisions, which predict takes"),
         (summary.average_score, "averages over the rounds"),
@@ -144,6 +144,18 @@ def say_summary(console: Console, summary: Summary) -> None:
     if summary.score is not None and (line := worse_than_one_class(summary.score)):
         say(console, line, "bold yellow")
     say_dropped(console, summary)
+
+
+def _mean_of(summary: Summary) -> str:
+    """Return what the decision is; no word of learning where no node's is better than guessing."""
+    verdicts = [node.verdict for node in summary.nodes]
+    is_useless = all(verdict is not None and verdict.side in {0, -1} for verdict in verdicts)
+    is_empty = all(node.learnt == 0 for node in summary.nodes)
+    return (
+        "Mean of the nodes' last decisions"
+        if is_useless or is_empty
+        else "Learnt, mean of the nodes' last decisions"
+    )
 
 
 def worse_than_one_class(score: Score) -> str:

@@ -1,8 +1,11 @@
 import gzip
+import json
 import os
 import re
+from itertools import islice
 from typing import get_args
 
+import numpy as np
 import pytest
 import yaml
 
@@ -10,6 +13,7 @@ from streams.mesh.file import load
 from streams.mesh.settings.privacy import MechanismName
 from streams.mesh.settings.rule import resolved
 from streams.mesh.settings.schema import ColumnSettings
+from streams.records.sources import open_source
 
 CSV = """
       kind: csv
@@ -178,6 +182,25 @@ def test_init_writes_a_file_that_checks_and_runs(call, tmp_path, options):
     assert "rounds 1 to 1" in outcome.out
 
 
+def test_a_run_of_sensors_says_where_their_target_is(call, tmp_path):
+    """The oracle is the truth that a sensor sends with its last record."""
+    call("init", "mesh.yaml", "--commented")
+    outcome = call("run", "mesh.yaml", "--rounds", 20, "--output", "out")
+    pattern = r"The sensors' target was last at \(([-.\d]+), ([-.\d]+)\), ([.\d]+) from the mean"
+    x, y, away = map(float, re.search(pattern, outcome.out).groups())
+    sensor = "north: {source: {kind: localisation"
+    (tmp_path / "true.yaml").write_text(
+        (tmp_path / "mesh.yaml").read_text().replace(sensor, f"{sensor}, truth: true")
+    )
+    file = load(tmp_path / "true.yaml")
+    source = open_source(file, "north", file.mesh.seed)
+    values = [record.value for record in islice(source.records, 20 * file.mesh.slots.size)]
+    at = source.decoder.truth(values[-1])
+    assert at == pytest.approx([x, y], rel=1e-3)
+    decision = json.loads((tmp_path / "out" / "summary.json").read_text())["decision"]
+    assert away == pytest.approx(np.hypot(*(np.array(decision) - at)), rel=1e-2)
+
+
 def test_the_short_file_is_short_and_the_explicit_one_says_the_same(call, tmp_path):
     call("init", "short.yaml")
     call("init", "explicit.yaml", "--explicit")
@@ -206,7 +229,7 @@ def test_the_short_file_is_short_and_the_explicit_one_says_the_same(call, tmp_pa
 def test_a_mesh_of_the_short_file_learns(call, tmp_path):
     call("init")
     outcome = call("run", "mesh.yaml")
-    area = re.search(r"decisions: accuracy .*?, AUC (0\.\d+)", " ".join(outcome.out.split()))
+    area = re.search(r"predict takes: accuracy .*?, AUC (0\.\d+)", " ".join(outcome.out.split()))
     assert float(area[1]) > 0.8  # 0.93 is usual, and the noise is exact
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.resources import files
 
 import pytest
 
@@ -63,6 +64,27 @@ def test_only_the_file_of_the_command_at_hand_is_loaded(line, offered, files):
     found, loaded = complete(line)
     assert found == offered
     assert loaded == files
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "file"),
+    [
+        ("leave {mesh} nor", ["north"], "operate"),
+        ("node {mesh} --state x ", ["north", "south", "west"], "processes"),
+        ("node {mesh} south ", ["north", "west"], "processes"),
+        ("score {mesh} w", ["west"], "score"),
+        ("audit mechanism {mesh} s", ["south"], "audit"),
+        ("leave nowhere.yaml n", [], "operate"),
+        ("leave {broken} n", [], "operate"),
+    ],
+)
+def test_names_of_nodes_are_those_of_the_mesh_file(tmp_path, line, offered, file):
+    mesh, broken = tmp_path / "mesh.yaml", tmp_path / "broken.yaml"
+    mesh.write_text(files("streams.mesh").joinpath("starter.yaml").read_text())
+    broken.write_text("mesh: [")
+    found, loaded = complete("mirrormesh " + line.format(mesh=mesh, broken=broken))
+    assert found == offered
+    assert file in loaded
 
 
 def test_bash_gets_its_script_and_no_other_file_is_touched(tmp_path):

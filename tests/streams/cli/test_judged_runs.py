@@ -145,8 +145,11 @@ def test_records_that_are_held_out_decide_in_run_and_predict(call, tmp_path, sig
     mesh = payments(tmp_path, records=4_000, rate=0.4, signal=signal, mechanism="none")
     text = mesh.read_text().replace("[a, b, c]", "[a, b]")
     mesh.write_text(text[: text.index("  c:\n")] + HELD_OUT)
-    lines = verdicts(call("run", mesh, "--output", "out"))
+    ran = call("run", mesh, "--output", "out")
+    lines = verdicts(ran)
     assert len(lines) == 2
+    assert ("Learnt" in ran.out) == (words == "better than guessing")
+    assert "ean of the nodes' last decisions: (" in ran.out
     assert all(f": {words}: AUC " in line and "on records that were kept back" in line for line in lines)
     outcome = call("predict", tmp_path / "out" / "model.json", tmp_path / "c.csv", "--output", "p.csv")
     assert f"Verdict on the model: {words}: AUC " in outcome.out + outcome.err

@@ -31,6 +31,7 @@ def test_a_synthetic_pilot_gives_lines_that_the_mesh_file_takes(tmp_path, call):
     done = call("tune", path, "--synthetic", *TRIED)
     assert done.code == 0, done.err
     assert "THE PILOT MUST BE PUBLIC" in done.out
+    assert "Verdict of the proposal: better than guessing (" in done.out
     lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
     proposed = changed(privacy=lines["privacy"], slots=lines["slots"])
     proposed["mesh"]["algorithm"] |= lines["algorithm"]

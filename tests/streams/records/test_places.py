@@ -95,6 +95,7 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "dialect": [],  # below
         "take": [],
         "shuffle": [False, True],
+        "keep_back": [None, 0.3],
         "max_record_bytes": [None, 1, 50, 1 << 20],
         "labels": [],  # test_file_labels.py, and tests/streams/live/data/test_no_places_of_labels.py
     },
@@ -150,6 +151,7 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "norm": [None, 1],
         "take": [],
         "shuffle": [False, True],
+        "keep_back": [None, 0.3],
         "max_record_bytes": [None, 50],
         "index_base": [0, 1],
     },
@@ -160,6 +162,7 @@ VALUES: dict[type[BaseModel], dict[str, list[Any]]] = {
         "norm": [None, 1],
         "take": [],
         "shuffle": [False, True],
+        "keep_back": [None, 0.3],
         "max_record_bytes": [None, 50],
         "rows": [None, [0, 2]],
         "split": [None, 1],
@@ -259,7 +262,11 @@ def sources() -> list[dict[str, Any]]:
     found = []
     for kind in tries["kind"]:
         base = BASE | {"kind": kind}
-        others = [{key: value} for key in ("path", "max_record_bytes", "shuffle") for value in tries[key][1:]]
+        others = [
+            {key: value}
+            for key in ("path", "max_record_bytes", "shuffle", "keep_back")
+            for value in tries[key][1:]
+        ]
         others += [{"take": take} for take in TAKES[1:]]
         others += [{"columns": value} for value in tries["columns"][1:] if kind == "csv"]
         others += [{"dialect": dialect} for dialect in dialects() if kind == "csv"]
