@@ -254,12 +254,12 @@ def member_names(ctx: Any, incomplete: str) -> list[str]:
     """
     from streams.mesh.file import load_any  # noqa: PLC0415 # only Tab needs it
 
-    mesh, given = ctx.params.get("mesh"), ctx.params.get("names") or ()
+    mesh, earlier_names = ctx.params.get("mesh"), ctx.params.get("names") or ()
     try:
         members = load_any(mesh).members if mesh else ()
     except Exception:  # noqa: BLE001 # Tab says nothing of a mistake, and the command does
         return []
-    return [name for name in members if name.startswith(incomplete) and name not in given]
+    return [name for name in members if name.startswith(incomplete) and name not in earlier_names]
 
 
 MeshArgument = Annotated[Path, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)]

@@ -80,12 +80,9 @@ class LossSettings(Choice):
     """The size up to which the residual <x, a> - b is squared. Beyond it the loss grows linearly."""
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
     """The number of classes. A decision has the features' number of coordinates for each class."""
-    bounds: Annotated[
-        tuple[float, float] | None, Field(strict=False, exclude_if=absent), BeforeValidator(as_bounds)
-    ] = None
-    """For `squared: true`, `absolute: true` and `huber`: `[lowest, highest]` of the label. Nodes learn from
-    the label scaled from there to [0, 1], and a label beyond counts as at the bound. Predictions, errors and
-    huber's size are in the label's unit. Not given: the label is learnt from as it is."""
+    bounds: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(as_bounds)] = None
+    """`[lowest, highest]` of the label, for `squared: true`, `absolute: true`, `huber`. Nodes learn from it
+    scaled to [0, 1] and held there; what they show is in its unit. Not given: the label as it is."""
     own: CodeName | None = None
     """Your own loss: the name of an entry point, or `package.module:Class`, which the command line allows."""
 
@@ -126,11 +123,10 @@ class LossSettings(Choice):
         return (-1.0, 1.0) if self.signed else None
 
     def __str__(self) -> str:
-        if self.bounds is not None:
+        if self.bounds is not None or self.huber is not None:
             size = "" if self.huber is None else f" ({self.huber:g})"
-            return f"{self.name}{size}, label from {self.bounds[0]:g} to {self.bounds[1]:g}"
-        if self.huber is not None:
-            return f"huber ({self.huber:g})"
+            label = "" if self.bounds is None else ", label from {:g} to {:g}".format(*self.bounds)
+            return f"{self.name}{size}{label}"
         if self.softmax is not None:
             return f"softmax ({self.softmax} classes)"
         if self.of_a_place is not None and self.of_a_place.huber is not None:

@@ -353,11 +353,6 @@ class LocalisationSettings(Settings):
     """The last round for which the sensor has records. Not given: no last round."""
     truth: bool = False
     """Records also hold the target's position, for the owner's metrics only."""
-    keep_back: KeepBack = None
-    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
-    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
-    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
-    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
@@ -380,11 +375,6 @@ class OwnSourceSettings(Settings):
     """The records to take. Not given: all."""
     shuffle: bool = False
     """Read the records in an order that the seed gives, before `take`. Not for slots by time."""
-    keep_back: KeepBack = None
-    """The share of the node's records that are kept back, like 0.1: nothing is learnt from them, and the
-    closing decision is scored on them, for their owner alone. A kept-back record keeps its place in its slot
-    and counts as a gradient of 0. With slots by count a hash of its partition and offset chooses it, with
-    slots by time a hash of its own bytes. Not for held-out records or owners. Not given: none."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
