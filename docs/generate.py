@@ -9,7 +9,17 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.regions import access, command_line, folders, kubernetes, mesh_file, metrics, state_folder, wire
+from docs.regions import (
+    access,
+    command_line,
+    folders,
+    kubernetes,
+    log,
+    mesh_file,
+    metrics,
+    state_folder,
+    wire,
+)
 
 FOLDER = Path(__file__).parent
 REGIONS: dict[str, Callable[[], str]] = {
@@ -18,6 +28,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "folders": folders.region,
     "journal": state_folder.journal,
     "learner journal": state_folder.learner_journal,
+    "log events": log.region,
     "mesh file": mesh_file.region,
     "messages": wire.messages,
     "metrics": metrics.table,

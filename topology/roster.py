@@ -79,6 +79,10 @@ class Roster:
         self._mark(beat.node)
         self._spoke[beat.node] = self._clock
 
+    def silent(self) -> frozenset[str]:
+        """Return the nodes that were heard, or counted as heard, and not within the time of silence."""
+        return frozenset(name for name, at in self._heard.items() if -inf < at < self._clock - self._silence)
+
     def distrust_progress(self, name: str) -> None:
         """Count the node as having stepped no round since it joined, until its next heartbeat."""
         self._doubted.add(name)

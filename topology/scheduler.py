@@ -308,6 +308,11 @@ class SchedulerMachine:
         return last.generation if last is not None and last.generation > self.settings.generation else None
 
     @property
+    def silent(self) -> frozenset[str]:
+        """The nodes that were heard and have fallen silent."""
+        return self._roster.silent()
+
+    @property
     def standing(self) -> tuple[int, int]:
         """The number of live nodes, and the last round that the slowest live node has stepped."""
         live = [name for name in self._nodes if self._roster.is_live(name)]

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError
 from pydantic import SecretStr
 
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 
 PATIENCE = 3.0
@@ -21,8 +23,8 @@ def _common(broker: BrokerSettings) -> dict[str, Any]:
         "client.id": "mirrormesh",
         "topic.metadata.propagation.max.ms": 1000,  # a missing topic is reported after this, not 30 s
         "topic.metadata.refresh.interval.ms": 10_000,  # a deleted topic is reported after this, not 5 min
-        "reconnect.backoff.ms": 50,  # reconnects 0.6 s after the broker is back, not 2 s
-        "reconnect.backoff.max.ms": 500,
+        "reconnect.backoff.ms": 500,
+        "reconnect.backoff.max.ms": 1000,
         "log_level": 4,  # warnings and worse, to our logger
     }
     return settings | _security(broker)
@@ -189,3 +191,10 @@ class RateLimited(logging.Filter):
 LOGGER = logging.getLogger("mirrormesh.kafka")
 """The logger of all Kafka clients."""
 LOGGER.addFilter(RateLimited())
+_AWAY = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}  # noqa: SLF001 # their names
+
+
+def log_error(error: KafkaError, subject: str) -> None:
+    """Log an error of a client; `subject`: a topic, or the broker's address."""
+    event = LogEvent.BROKER_AWAY if error.code() in _AWAY else LogEvent.CLIENT
+    LOGGER.warning("%s [%s] %s", error.name(), subject, error.str(), extra=event.of())

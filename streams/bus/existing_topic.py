@@ -29,6 +29,7 @@ from streams.bus.bus import BusError, Denied, UnknownTopic
 from streams.bus.connection import PATIENCE, client_settings, consumer_settings
 from streams.bus.logs import Logs
 from streams.bus.preflight import answer, no_partition
+from streams.log_events import LogEvent
 from streams.mesh.settings.base import spelt
 from streams.mesh.settings.brokers import BrokerSettings
 
@@ -131,7 +132,7 @@ class ExistingTopics:
     def _caution(self, line: str) -> None:
         if line not in self._logged:
             self._logged.add(line)
-            self._log.warning("%s", line)
+            self._log.warning("%s", line, extra=LogEvent.DATA_TOPIC.of())
 
 
 def too_short(topic: str, configs: Mapping[str, str], needed: float) -> str | None:

@@ -25,10 +25,11 @@ from streams.bus.bus import (
     TooLarge,
     UnknownTopic,
 )
-from streams.bus.connection import LOGGER, producer_settings
+from streams.bus.connection import LOGGER, log_error, producer_settings
 from streams.bus.errors import bus_error, denied, is_denial
 from streams.bus.logs import Logs
 from streams.bus.reader import KafkaReader
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 
 # Sends records until they are acknowledged.
@@ -145,10 +146,12 @@ class Sender:
             if is_denial(error):
                 self._denied.add(record.topic)
         if not is_denial(error):
-            LOGGER.warning("%s to %s: %s; it is sent again", error.name(), record.topic, error.str())
+            text = "%s to %s: %s; it is sent again"
+            LOGGER.warning(text, error.name(), record.topic, error.str(), extra=LogEvent.SENT_AGAIN.of())
         elif new:
             words = denied(self._servers, record.topic, "write")
-            LOGGER.error("%s; until then its records wait", str(words))  # RateLimited compares texts
+            text = "%s; until then its records wait"
+            LOGGER.error(text, str(words), extra=LogEvent.ACCESS_DENIED.of())  # RateLimited compares texts
 
     def _send_again(self) -> None:
         now = time.monotonic()
@@ -159,7 +162,7 @@ class Sender:
             self._produce(record)
 
     def _note(self, error: KafkaError) -> None:
-        LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())
+        log_error(error, self._servers)
 
 
 # Batches records under load and sends them immediately otherwise. For topics that no round waits on.

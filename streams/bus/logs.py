@@ -18,9 +18,10 @@ from confluent_kafka import (
 )
 
 from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
-from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
+from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, log_error
 from streams.bus.diagnosis import SILENT, Untrusted, check_own, listens, why_silent
 from streams.bus.errors import Cure, bus_error, cure, is_passing
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 
 # Skips records that no client can read, such as a broken or boundless compressed batch.
@@ -224,7 +225,7 @@ class _Reading:
         if gap is None:
             first = max(self._next[topic], offset or 0)
             gap = self._gaps[topic] = Gap(first, first if offset is None else offset)
-            LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
+            log_error(error, topic)
         self._move(topic, gap.asked)
 
     def _is_past_gap(self, topic: str) -> bool:
@@ -305,7 +306,8 @@ def _denied(broker: BrokerSettings) -> Iterator[None]:
 @cache
 def _warn_unverified(servers: str) -> None:
     """Log a warning, once in a process."""
-    LOGGER.warning("verify_host_name is false: anyone with a certificate of the CA can pose as %s", servers)
+    text = "verify_host_name is false: anyone with a certificate of the CA can pose as %s"
+    LOGGER.warning(text, servers, extra=LogEvent.HOST_UNVERIFIED.of())
 
 
 def reached(broker: BrokerSettings) -> Logs:
@@ -333,6 +335,7 @@ def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
         try:
             return reach(broker)
         except Unreachable as error:
-            LOGGER.warning("waiting for the broker: %s", str(error))  # RateLimited compares texts
+            text = str(error)  # RateLimited compares texts
+            LOGGER.warning("waiting for the broker: %s", text, extra=LogEvent.BROKER_AWAY.of())
             stopped.wait(0.1)
     return None

@@ -20,9 +20,10 @@ from streams.bus.bus import (
     RecordHandler,
     Unreachable,
 )
-from streams.bus.connection import LOGGER, consumer_settings
+from streams.bus.connection import LOGGER, consumer_settings, log_error
 from streams.bus.errors import Cure, bus_error, cure, denied, is_denial
 from streams.bus.logs import SOON, Gap, append_time
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 
 # Finds topics that have been silent for so long that the reader checks whether its client still reads them.
@@ -238,7 +239,7 @@ class KafkaReader(Reader):
         if gap is None:
             first = max(self._positions[topic], offset or 0)
             gap = self._gaps[topic] = Gap(first, first if offset is None else offset)
-            _log(error, topic)
+            log_error(error, topic)
         with self._lock:
             self._moves[topic] = gap.asked
 
@@ -277,9 +278,8 @@ class KafkaReader(Reader):
             self._fail(topic, error)
             return
         lost_count = first - position
-        LOGGER.warning(
-            "%s [%s] %d records were deleted before they were read", error.name(), topic, lost_count
-        )
+        text = "%s [%s] %d records were deleted before they were read"
+        LOGGER.warning(text, error.name(), topic, lost_count, extra=LogEvent.RECORDS_DELETED.of())
         with self._lock:
             self._moves[topic] = self._positions[topic] = first
 
@@ -304,14 +304,14 @@ class KafkaReader(Reader):
                 return
             self._positions[topic] = NOWHERE
         if not refused:  # the failure says all
-            _log(error, topic)
+            log_error(error, topic)
         self._failed(topic, failure)
 
     def _break(self, error: KafkaError) -> None:
         """Handle an error after which nothing can be read."""
         if not self._broken and not self._stopped.is_set():
             self._broken = True
-            _log(error, "reader")
+            log_error(error, "reader")
             self._failed(ALL, bus_error(error, self._servers))
 
 
@@ -319,8 +319,4 @@ def _report(error: KafkaError, topic: str | None) -> None:
     """Log a temporary error, unless the client logs it."""
     harmless = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED  # there is no group, and it reads anyway
     if not harmless and not isinstance(bus_error(error, ""), Unreachable):
-        _log(error, topic or "reader")
-
-
-def _log(error: KafkaError, subject: str) -> None:
-    LOGGER.warning("%s [%s] %s", error.name(), subject, error.str())
+        log_error(error, topic or "reader")

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from streams.cli.command_line import CodeOption, MeshArgument, cautioned, member
 from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
 from streams.ledger import data_of
 from streams.live.log import start_logging
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError
 from streams.mesh.file import AnyFile, MeshFile, load_any, refuse_ended
 from streams.mesh.kind import dispatch
@@ -160,7 +162,7 @@ def feed(
     if log is LogFormat.JSON:
         start_logging(json=True, level="info")
     serving = FeedServing(address("--private-metrics", private_metrics), log is LogFormat.JSON, stay)
-    warn = LOGGER.warning if serving.json else to_standard_error
+    warn = partial(LOGGER.warning, extra=LogEvent.CAUTION.of()) if serving.json else to_standard_error
     dispatch("feed", cautioned(load_any(mesh, code=code or ()), warn), name, options, state, serving)
 
 
@@ -211,15 +213,15 @@ def _fed(name: str, serving: FeedServing, work: Callable[[], Fed]) -> Fed:
         fed = work()
     except BusError as error:
         if serving.json:
-            LOGGER.error("%s", error)  # a line for the operator, not a traceback
+            LOGGER.error("%s", error, extra=LogEvent.ENDED.of())  # a line for the operator, not a traceback
         else:
             typer.echo(str(error), err=True)
         raise
     if serving.json:
-        LOGGER.info("%s", _summary(fed))
+        LOGGER.info("%s", _summary(fed), extra=LogEvent.FED.of())
         malformed = malformed_line({name: fed.counts})
         if malformed is not None:
-            LOGGER.warning("%s", malformed)
+            LOGGER.warning("%s", malformed, extra=LogEvent.FED.of())
     else:
         typer.echo(_summary(fed))
         say_malformed(Console(highlight=False), {name: fed.counts})

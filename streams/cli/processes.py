@@ -4,17 +4,18 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
 from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
 from streams.cli.command_line import CodeOption, MeshArgument, OtherDataOption, cautioned, member_names
-from streams.collaboration.file import load_collaboration
-from streams.live.log import start_logging
+from streams.collaboration.file import CollaborationFile, load_collaboration
+from streams.live.log import name_run, start_logging
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.base import Address
@@ -90,6 +91,15 @@ def address(option: str, text: str | None) -> Address | None:
         raise UsageError(f"{option} {text}: {error}") from None
 
 
+F = TypeVar("F", MeshFile, CollaborationFile)
+
+
+def described(file: F, log: logging.Logger) -> F:
+    """Return a process's mesh file, name it in all lines from now on, and log its warnings."""
+    name_run(file.mesh.name, file.mesh.run)
+    return cautioned(file, partial(log.warning, extra=LogEvent.CAUTION.of()))
+
+
 def live(
     log: logging.Logger,
     work: Callable[[Stop], None],
@@ -111,18 +121,19 @@ def live(
             while _begins_again(work, stop, log, watched=watched):
                 stop.asked.wait(PAUSE)
         except ProcessStopped:
-            log.info("stopped, as asked")
+            log.info("stopped, as asked", extra=LogEvent.STOPPED.of())
         except ProcessExit as ended:
-            log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)
+            kind = logging.ERROR if ended.exit_code else logging.INFO
+            log.log(kind, "%s", ended.reason, extra=LogEvent.ENDED.of())
             raise typer.Exit(ended.exit_code) from None
         except PreflightFailed as failed:
             for line in failed.lines:
-                log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
+                log.error("%s", line, extra=LogEvent.ENDED.of())  # noqa: TRY400 # a line for the operator, not a traceback
             raise typer.Exit(1) from None
         except JournalLocked:
             raise  # a mistake in the input
         except (BusError, NotServed, JournalError) as error:
-            log.error("%s", error)  # noqa: TRY400 # as above
+            log.error("%s", error, extra=LogEvent.ENDED.of())  # noqa: TRY400 # as above
             raise typer.Exit(1) from None
     raise typer.Exit(stop.exit_code)
 
@@ -135,7 +146,7 @@ def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger,
         except BEGINS_AGAIN as failed:
             if stop.asked.is_set():
                 raise
-            log.warning("%s: begins again", str(failed))  # a kind is a text
+            log.warning("%s: begins again", str(failed), extra=LogEvent.BEGINS_AGAIN.of())  # a kind is a text
             stop.forget()
             return True
     return False
@@ -245,7 +256,7 @@ def node(
     @cache
     def process() -> NodeProcess:
         # one process object, which knows which nodes have failed for good
-        return NodeProcess(cautioned(file, logger(chosen).warning), chosen, options)
+        return NodeProcess(described(file, logger(chosen)), chosen, options)
 
     def work(stop: Stop) -> None:
         process()
@@ -310,7 +321,7 @@ def scheduler(
     from streams.live.scheduler_process import LOGGER, run_scheduler  # noqa: PLC0415 # a node needs none of it
 
     def work(stop: Stop) -> None:
-        run_scheduler(cautioned(load(mesh), LOGGER.warning), stop, served)
+        run_scheduler(described(load(mesh), LOGGER), stop, served)
 
     live(LOGGER, work, log, level, stays=stay)
 
@@ -366,7 +377,7 @@ def owner(
     logger = logging.getLogger(f"mirrormesh.owner.{names[0]}" if len(names) == 1 else "mirrormesh.owners")
 
     def work(stop: Stop) -> None:
-        file = cautioned(load_collaboration(mesh), logger.warning)
+        file = described(load_collaboration(mesh), logger)
         process = OwnerProcess(file, named_once(names), options)
         writable_folder(state)
         process.run(stop)
@@ -403,7 +414,7 @@ def learner(
     logger = logging.getLogger("mirrormesh.learner")
 
     def work(stop: Stop) -> None:
-        process = LearnerProcess(cautioned(load_collaboration(mesh), logger.warning), options)
+        process = LearnerProcess(described(load_collaboration(mesh), logger), options)
         writable_folder(state)
         process.run(stop)
 

@@ -16,12 +16,11 @@ from streams.cli.command_line import (
     RegistryOption,
     ServersOption,
     ThresholdOption,
-    cautioned,
     member_names,
     named_broker,
     named_registry,
 )
-from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address
+from streams.cli.processes import LogFormat, LogOption, PrivateMetricsOption, address, described
 from streams.live.log import start_logging
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
@@ -129,7 +128,7 @@ def score(
         raise UsageError("MESH and NODE: must be given both, or neither")
     start_logging(json=log is LogFormat.JSON, level="warning")
     try:
-        file = None if mesh is None else cautioned(load(mesh, code=code or ()), LOGGER.warning)
+        file = None if mesh is None else described(load(mesh, code=code or ()), LOGGER)
     except WrongKind as error:
         raise error.of_command("score") from None
     trusted = None if file is None or node is None else (file, node)

@@ -32,6 +32,7 @@ from streams.collaboration.roles import LearnerRole, OwnerRole, learner_start, o
 from streams.collaboration.wire import Wire
 from streams.ledger import Reuse, promises_of
 from streams.live.serving import warn_of_end, warn_of_open
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
@@ -203,7 +204,7 @@ class OwnerProcess:
             last_reads.watch(private, private_registries)
             roles = {owner.name: owner.role(figures[owner.name], process.world) for owner in owners}
             process.run(roles, stop)
-            self._log.info("stopped, as asked")
+            self._log.info("stopped, as asked", extra=LogEvent.STOPPED.of())
 
     def _shared(self, key: str, of_owner: Callable[[str], T]) -> T:
         """Return a setting that all owners of the process must share. Raises UsageError if two differ."""
@@ -244,12 +245,14 @@ class _HostedOwner:
         self._role.presence.hello(bus, ask)
         self._start = ask(lambda: owner_start(journal, name, self._wire, bus))
         if journal.copied:
-            self.log.warning("the journal is a copy, as new as what was answered: going on with it")
+            text = "the journal is a copy, as new as what was answered: going on with it"
+            self.log.warning(text, extra=LogEvent.JOURNAL.of())
             journal.adopt()
         earlier_spend = self._spent(ask, closing)
         own_passes = self._passes or self._topic_passes()
         self._set = own_passes, self._fixed or ask(own_passes.fixed)
-        self.log.info("%s", promises_of(file, {name: earlier_spend})[name].sentence)
+        sentence = promises_of(file, {name: earlier_spend})[name].sentence
+        self.log.info("%s", sentence, extra=LogEvent.GUARANTEE.of())
 
     def figures(self, process: KafkaProcess, expiry: Expiry) -> OwnerMetrics:
         """Return the owner's metrics in its process."""
@@ -268,7 +271,7 @@ class _HostedOwner:
         """Return the role that continues."""
         mesh, answered = self._file.mesh, self._start.records
         at = f"after query {answered[-1].query}" if answered else "with a new journal"
-        self.log.info("run %s of %s goes on %s", mesh.run, mesh.name, at)
+        self.log.info("run %s of %s goes on %s", mesh.run, mesh.name, at, extra=LogEvent.STARTED.of())
         own_passes, records = self._set
         return self._role.role(self._start, records, own_passes, world, OwnerLog(self.log, figures))
 
@@ -321,7 +324,8 @@ class LearnerProcess:
             learner.presence.hello(bus, ask)
             offsets = ask(lambda: learner_start(journal, wire, bus))
             if journal.copied:
-                LEARNER.warning("the journal is a copy, as new as what was asked: going on with it")
+                text = "the journal is a copy, as new as what was asked: going on with it"
+                LEARNER.warning(text, extra=LogEvent.JOURNAL.of())
                 journal.adopt()
             process = KafkaProcess(bus, "learner", LIVENESS, LEARNER)
             expiry = certificates(broker, LEARNER)
@@ -338,10 +342,11 @@ class LearnerProcess:
                 endpoint.show(figures.shared, figures.missing, process.alive.stalled, expiry.soon)
             last_reads.watch(endpoint, [figures.shared])
             at = f"after query {learner.asked}" if learner.asked else "with a new journal"
-            LEARNER.info("run %s of %s goes on %s: %d owners", mesh.run, mesh.name, at, len(mesh.owners))
+            text, count = "run %s of %s goes on %s: %d owners", len(mesh.owners)
+            LEARNER.info(text, mesh.run, mesh.name, at, count, extra=LogEvent.STARTED.of())
             watcher = LearnerLog(LEARNER, figures)
             process.run({mesh.learner: learner.role(offsets, watcher, timeout=mesh.response_timeout)}, stop)
-            LEARNER.info("stopped, as asked")
+            LEARNER.info("stopped, as asked", extra=LogEvent.STOPPED.of())
 
 
 def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:
@@ -396,9 +401,10 @@ class LearnerLog:
         self._summed.catch_up()
         for owner in [answer.owner for answer in record.answers if answer.owner in self._silent]:
             self._silent.discard(owner)
-            self._log.info("%s answers again", owner)
+            self._log.info("%s answers again", owner, extra=LogEvent.PEER_HEARD.of(peer=owner))
         answered, missing = len(record.answers), len(record.missing)
-        self._log.debug("query %d: %d answers, %d missing", record.number - 1, answered, missing)
+        query, text = record.number - 1, "query %d: %d answers, %d missing"
+        self._log.debug(text, query, answered, missing, extra=LogEvent.QUERY.of(round=query))
 
     def noticed(self, noticed: Noticed[CollaborationNotice]) -> None:
         """Handle a notice of the machine."""
@@ -426,7 +432,8 @@ class OwnerLog:
         """Note that an answer is durable."""
         self._metrics.answered(record)
         self._summed.catch_up()
-        self._log.debug("query %d is answered", record.query)
+        extra = LogEvent.QUERY.of(round=record.query)
+        self._log.debug("query %d is answered", record.query, extra=extra)
 
     def read(self, seconds: float, read: SetRead) -> None:
         """Record how long a pass took. Its result is private."""

@@ -44,6 +44,7 @@ from streams.bus.connection import LOGGER
 from streams.codec import Reason, Refused
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.wire import Wire, encode_query, encode_response
+from streams.log_events import LogEvent
 from streams.mesh.errors import MeshFileError
 from streams.runtime.actions import ProcessWorld
 from streams.runtime.presence import Presence
@@ -295,7 +296,8 @@ class _Reading:
             try:
                 return self._passes.read(asked, wanted)
             except Unreachable as away:
-                LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
+                text = str(away)  # a kind is a text
+                LOGGER.warning("waiting for the broker: %s", text, extra=LogEvent.BROKER_AWAY.of())
                 time.sleep(AGAIN)
         return None
 

@@ -25,6 +25,7 @@ from streams.live.outputs import Decisions, Predictions
 from streams.live.serving import Certificates
 from streams.live.spend import NodeOptions, NodeSpend
 from streams.live.start import NodeStart
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
@@ -45,18 +46,28 @@ from topology.scheduler import heartbeat_period
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
 """Notices that the node itself causes. No other party can flood its log with them."""
 _LINES = {
-    Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
+    Notice.EVIDENCE: (
+        logging.ERROR,
+        LogEvent.EQUIVOCATION,
+        "%s has sent two values for round %d: it is silent until it joins anew",
+    ),
     Notice.ACCUSED: (
         logging.ERROR,
+        LogEvent.ACCUSED,
         "%s has two values of this node for a round, as it says after its round %d: see the runbook Accused",
     ),
-    Notice.GIVEN_UP: (logging.WARNING, "%s was silent in round %d: given up"),
-    Notice.OVERFULL: (logging.WARNING, "%s sends far ahead of the plans: round %d was not kept"),
-    Notice.JOINING: (logging.WARNING, "%s asks to join after round %d"),
-    Notice.LISTENED: (logging.INFO, "%s has joined as a listener in round %d"),
+    Notice.GIVEN_UP: (logging.WARNING, LogEvent.PEER_SILENT, "%s was silent in round %d: given up"),
+    Notice.OVERFULL: (
+        logging.WARNING,
+        LogEvent.PEER_AHEAD,
+        "%s sends far ahead of the plans: round %d was not kept",
+    ),
+    Notice.JOINING: (logging.WARNING, LogEvent.LISTENING, "%s asks to join after round %d"),
+    Notice.LISTENED: (logging.INFO, LogEvent.LISTENING, "%s has joined as a listener in round %d"),
 }
 _UNKNOWN_WRITER = (
     logging.WARNING,
+    LogEvent.EQUIVOCATION,
     "%s has two values for round %d, and anybody may have written them: the first counts",
 )
 
@@ -112,14 +123,18 @@ class NodeWatcher:
         self._metrics.received(source)
         if source in self._silent:
             self._silent.discard(source)
-            self._log.info("%s is heard again", source)
+            self._log.info("%s is heard again", source, extra=LogEvent.PEER_HEARD.of(peer=source))
 
     def refused(self, topic: str, refused: Refused) -> None:
         """Note that a peer's record was refused. Its bytes are in the dead letters."""
         del topic  # the log would have a line for each
         reason = refused.reason
         self._metrics.refused(reason)
-        self._summed.say(logging.WARNING, reason, f"a record of a peer was refused: {reason.value}")
+        line, event = (
+            f"a record of a peer was refused: {reason.value}",
+            LogEvent.PEER_REFUSED.of(reason=reason.value),
+        )
+        self._summed.say(logging.WARNING, reason, line, event)
 
     def wished(self, leave_from: int | None) -> None:
         """Do nothing, as plans will show the wish."""
@@ -129,7 +144,7 @@ class NodeWatcher:
         if generation > self._newest:
             self._newest = generation
             text = "%s: it goes on, and does not hear who is new; start it with that file"
-            self._log.warning(text, lacking(generation, self._own))
+            self._log.warning(text, lacking(generation, self._own), extra=LogEvent.MESH_FILE_OLD.of())
         self._metrics.made_by(generation)
 
     def _noticed(self, noticed: Noticed[Notice]) -> None:
@@ -137,12 +152,14 @@ class NodeWatcher:
             if noticed.peer in self._silent:
                 return
             self._silent.add(noticed.peer)
-        level, text = self._lines.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
+        unusual = (logging.DEBUG, LogEvent.NOTICED, f"{noticed.notice}: %s, round %d")
+        level, kind, text = self._lines.get(noticed.notice, unusual)
+        event = kind.of(peer=noticed.peer, round=noticed.number)
         if noticed.notice in _OWN:
-            self._log.log(level, text, noticed.peer, noticed.number)
+            self._log.log(level, text, noticed.peer, noticed.number, extra=event)
         elif self._log.isEnabledFor(level):
-            kind, line = (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number)
-            self._summed.say(level, kind, line)
+            line = text % (noticed.peer, noticed.number)
+            self._summed.say(level, (noticed.notice, noticed.peer), line, event)
 
 
 class HostedNode:
@@ -221,11 +238,11 @@ class HostedNode:
         )
         self.data.floor = self.journal.floor
         if self.journal.was_cut:
-            self.log.warning(
-                "the machine has started anew: joining as a new instance, charged and read up to the bound"
-            )
+            text = "the machine has started anew: joining as a new instance, charged and read up to the bound"
+            self.log.warning(text, extra=LogEvent.JOURNAL.of())
         elif self.journal.copied:
-            self.log.warning("the journal is a copy: joining as a new instance")
+            text = "the journal is a copy: joining as a new instance"
+            self.log.warning(text, extra=LogEvent.JOURNAL.of())
         self._learner = replace(self._learner, charged_before=self._spend.before())
 
     @property
@@ -237,7 +254,8 @@ class HostedNode:
         """End the node, which cannot start: free its journal's lock, so that it can be started alone."""
         self._journal.close()
         self.ended = error if isinstance(error, BusError | JournalError) else Failed(str(error))
-        self.log.error("cannot start: %s", "; ".join(str(error).splitlines()))
+        reason = "; ".join(str(error).splitlines())
+        self.log.error("cannot start: %s", reason, extra=LogEvent.CANNOT_START.of())
 
     @property
     def waits(self) -> bool:
@@ -277,7 +295,8 @@ class HostedNode:
         ):
             self.journal.renew(new_id(), data_anew=True)
             self.data.floor = ()
-            self.log.warning("%s was made anew: joining as a new instance", topic)
+            text = "%s was made anew: joining as a new instance"
+            self.log.warning(text, topic, extra=LogEvent.DATA_TOPIC.of())
 
     def begin(
         self,
@@ -294,8 +313,9 @@ class HostedNode:
         journal = self.journal
         ask(lambda: self._spend.check(journal, spends, partial(log.names, self.name)))
         life, reuse = journal.instance, ask(lambda: self._spend.begin(journal, spends))
+        warn = partial(self.log.warning, extra=LogEvent.RECOVERED.of())
         self._role = role = NodeRole(
-            self.name, self._learner, journal, self.mesh, new_id, self.log.warning, self._leave_from
+            self.name, self._learner, journal, self.mesh, new_id, warn, self._leave_from
         )
         role.recover(bus, ask)
         self.start = role.start
@@ -407,10 +427,12 @@ class HostedNode:
 
     def say(self) -> None:
         """Log the guarantee, and the round in which the node continues."""
-        self.log.info("%s", Promise(self.name, self._made.guarantee, self._known).sentence)
+        sentence = Promise(self.name, self._made.guarantee, self._known).sentence
+        self.log.info("%s", sentence, extra=LogEvent.GUARANTEE.of())
         records = self.start.records
         at = f"after round {records[-1].stepped}" if records else "with a new journal"
-        self.log.info("instance %s goes on %s", self.journal.instance, at)
+        text, last = "instance %s goes on %s", records[-1].stepped if records else None
+        self.log.info(text, self.journal.instance, at, extra=LogEvent.STARTED.of(round=last))
 
 
 def new_id() -> str:

@@ -2,7 +2,7 @@
 
 Libraries are logged at WARNING and above, each of their messages at most once a minute. Their lines never
 have the text of an exception, or bytes, because these may hold a record. The log has the type and place of an
-exception.
+exception. A broker that is away is one fact of which several libraries tell: it has one line (`Outages`).
 """
 
 import json as json_format
@@ -12,8 +12,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from streams.bus.connection import RateLimited
+from streams.log_events import LogEvent, Outages
 
 LEVELS = ("debug", "info", "warning", "error")
 """Levels of our own messages."""
@@ -34,10 +36,19 @@ def start_logging(*, json: bool, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if json else _Text())
     handler.addFilter(_Libraries())
+    handler.addFilter(Outages())
     quiet = logging.ERROR if level == "error" else logging.WARNING
     logging.basicConfig(handlers=[handler], level=quiet, force=True)
     logging.getLogger(_OURS).setLevel(level.upper())
     logging.raiseExceptions = False  # otherwise a line that cannot be formatted is printed with its arguments
+
+
+_run: dict[str, str] = {}
+
+
+def name_run(mesh: str, run: str) -> None:
+    """Name the process's mesh and run in all later lines of JSON."""
+    _run.update(mesh=mesh, run=run)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -86,16 +97,34 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """An object with time, level, source and message."""
+    """An object with time, level, source, event, the event's fields, and message."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "source": _source(record),
+            "event": _event(record).label,
+            **_run,
+            **_fields(record),
             "message": _message(record),
         }
         return json_format.dumps(line)
+
+
+def _event(record: logging.LogRecord) -> LogEvent:
+    event = getattr(record, "event", None)
+    if isinstance(event, LogEvent):
+        return event
+    return LogEvent.CLIENT if record.name == f"{_OURS}.kafka" else LogEvent.LIBRARY
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields = dict(getattr(record, "fields", {}))
+    if not _is_ours(record):
+        return {"reason": record.name} | fields
+    kind, _, name = record.name.removeprefix(f"{_OURS}.").partition(".")
+    return ({"node": name} if name and kind in {"node", "owner"} else {}) | fields
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -34,6 +34,7 @@ from streams.live.hosted_node import HostedNode
 from streams.live.outputs import Decisions, Predictions, SharedBus
 from streams.live.serving import Certificates, Endpoints, liveness, run_halves, warn_of_open
 from streams.live.spend import NodeOptions
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
@@ -151,7 +152,8 @@ def _flush(bus: KafkaBus, topics: str) -> None:
     while not bus.flush(SLOWEST) and bus.waiting < waiting:  # the broker is slow, not away
         waiting = bus.waiting
     if bus.waiting:
-        LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
+        text = "%s: %d records were not written: the broker has not taken them"
+        LOGGER.warning(text, topics, bus.waiting, extra=LogEvent.OUTPUT_LOST.of())
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0
@@ -240,7 +242,7 @@ class NodeProcess:
                     raise node.ended
             if not any(node.ended is None for node in self._nodes):
                 self._finish(bus, stop)
-            self._log.info("stopped, as asked")
+            self._log.info("stopped, as asked", extra=LogEvent.STOPPED.of())
 
     def _is_over(self, error: BaseException | None) -> bool:
         """Return whether an exception is the end of the run for all nodes; none of them has left before."""
@@ -479,7 +481,8 @@ class NodeProcess:
 
 def tell_end(node: HostedNode) -> None:
     """Log how a node has ended while others continue."""
-    node.log.log(logging.INFO if is_over(node) else logging.ERROR, "%s", node.ended)
+    level = logging.INFO if is_over(node) else logging.ERROR
+    node.log.log(level, "%s", node.ended, extra=LogEvent.ENDED.of())
 
 
 def is_over(node: HostedNode) -> bool:

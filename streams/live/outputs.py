@@ -19,6 +19,7 @@ from nodes.privacy.owner import disclosed_to_owner
 from nodes.values import Decision, FloatArray, Observations
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
+from streams.log_events import LogEvent
 
 LOGGER = logging.getLogger("mirrormesh.node")
 
@@ -59,7 +60,7 @@ class Decisions:
     def write(self, decided: Decided) -> None:
         """Write one decision."""
         if not np.isfinite(decided.decision).all():  # orjson would write null
-            LOGGER.warning("a decision was not written: it is not finite")
+            LOGGER.warning("a decision was not written: it is not finite", extra=LogEvent.OUTPUT_LOST.of())
             return
         decision = np.ascontiguousarray(decided.decision)  # orjson takes no other
         value: dict[str, object] = {"run": self._run, "round": decided.round, "x": decision}
@@ -73,7 +74,7 @@ class Decisions:
             self._bus.send(self._topic, as_json(value))
             self._bus.serve()
         except BusError as error:
-            LOGGER.warning("a decision was not written: %s", error)
+            LOGGER.warning("a decision was not written: %s", error, extra=LogEvent.OUTPUT_LOST.of())
 
 
 WAIT = 1.0
@@ -160,7 +161,8 @@ class Predictions:
             for place, prediction in zip(places, numbers, strict=True):
                 self._send(before_step.round, place, prediction)
         except BusError as error:
-            LOGGER.warning("a slot's predictions were not all written: %s", error)
+            text = "a slot's predictions were not all written: %s"
+            LOGGER.warning(text, error, extra=LogEvent.OUTPUT_LOST.of())
 
     def _numbers(self, decision: Decision, observations: Observations) -> list[float | None]:
         """Return one prediction for each record, even if a user-defined loss fails."""
@@ -209,4 +211,5 @@ class Predictions:
             else:
                 self._behind = not self._bus.wait(lambda: not self._waiting, WAIT)
         except BusError as error:
-            LOGGER.warning("predictions were not all written: %s", error)
+            text = "predictions were not all written: %s"
+            LOGGER.warning(text, error, extra=LogEvent.OUTPUT_LOST.of())

@@ -70,6 +70,10 @@ class SchedulerWatcher(Protocol):
         """Handle the number of live nodes, and the last round that the slowest node has stepped."""
         del live, slowest
 
+    def silent(self, nodes: frozenset[str]) -> None:
+        """Handle the nodes that were heard and are silent now."""
+        del nodes
+
     def replayed(self, beat: Heartbeat, at: float) -> None:
         """Handle a heartbeat from the log, and the time at which it was sent (seconds since 1970)."""
         del beat, at
@@ -226,6 +230,7 @@ class PlanningMachine:
             watcher.planned(last)
         if not isinstance(event, PlansRead | HeartbeatRead):  # it takes longer than a heartbeat of many
             watcher.heard(*self._machine.standing)
+            watcher.silent(self._machine.silent)
         halt = self._halt(last)
         self.halted = halt is not None
         return effects if halt is None else (*effects, halt)

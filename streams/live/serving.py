@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from streams.bus.diagnosis import Expiry
 from streams.live.data.start import DataCut, DataFailed
 from streams.live.data.streams import DataStreams
+from streams.log_events import LogEvent
 from streams.mesh.settings.base import Address, is_loopback
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.metrics.endpoint import Endpoint, LastReads
@@ -51,7 +52,7 @@ def warn_of_end(certificates: Ending, log: logging.Logger) -> None:
     """Log a warning of certificates that expire soon."""
     soon = certificates.soon()
     if soon is not None:
-        log.warning("%s", soon)
+        log.warning("%s", soon, extra=LogEvent.CERTIFICATE_EXPIRES.of())
 
 
 class Endpoints:
@@ -117,7 +118,8 @@ class Endpoints:
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:
     """Log a warning if others can reach pages that reveal something of the data."""
     if address is not None and not is_loopback(address):
-        log.warning("%s tell about the data, and %s:%d is open to others", what, *address)
+        text = "%s tell about the data, and %s:%d is open to others"
+        log.warning(text, what, *address, extra=LogEvent.PORT_OPEN.of())
 
 
 def liveness(loop: Loop, host: Host, data: DataStreams, limit: float, log: logging.Logger) -> Liveness:

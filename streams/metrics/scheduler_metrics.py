@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf, nan
 
 from streams.codec import Reason
+from streams.log_events import LogEvent
 from streams.metrics.catalogue import SharedMetric
 from streams.metrics.node_metrics import told
 from streams.metrics.registry import NO_BROKER, Counter, ProcessFigures, SharedRegistry
@@ -70,6 +71,9 @@ class SchedulerMetrics:
         """Record the number of live nodes, and the last step of the slowest."""
         self._live, self._slowest = live, slowest
 
+    def silent(self, nodes: frozenset[str]) -> None:
+        """Handle the nodes that are silent now; `live` counts the others."""
+
     def replayed(self, beat: Heartbeat, at: float) -> None:
         """Handle a heartbeat from the log, and when it was sent (seconds since 1970)."""
         self._nodes[beat.node].take(beat, min(at, self._clock()))  # by the sender's clock, which may be wrong
@@ -89,7 +93,8 @@ class SchedulerMetrics:
         """Count and log a member that plans leave out because it delayed the others."""
         self._nodes[left.name].left_out.total += 1
         text = "%s has held the others for %.1f s: it is planned without for %.1f s, and may join again then"
-        LOGGER.warning(text, left.name, left.held, left.seconds)
+        event = LogEvent.NODE_LEFT_OUT.of(peer=left.name)
+        LOGGER.warning(text, left.name, left.held, left.seconds, extra=event)
 
     def _planned(self) -> int:
         return self._plan.round if self._plan else 0

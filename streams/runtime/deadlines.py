@@ -12,6 +12,8 @@ from typing import Protocol
 
 from nodes.protocol import StartDeadline
 from streams.bus.bus import Reader, Unreachable
+from streams.bus.connection import LOGGER
+from streams.log_events import LogEvent
 from streams.runtime.actions import ActionScheduler
 
 EACH = 0.02
@@ -85,9 +87,12 @@ class FetchClock:
     def beat(self) -> None:
         """Note that an own heartbeat was read just now."""
         with self._lock:
-            now = self._clock()
-            self._passed += min(now - self._beat, self._patience)
+            now, before = self._clock(), self._beat
+            self._passed += min(now - before, self._patience)
             self._beat = now
+        if now - before >= PATIENCE:  # a line only where the log has one of the outage
+            text = "the mesh broker answers again, after %.0f s"
+            LOGGER.info(text, now - before, extra=LogEvent.BROKER_BACK.of())
 
     def now(self) -> float:
         """Return the seconds that count so far."""

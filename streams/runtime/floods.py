@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from streams.bus.bus import Bus, BusError
 from streams.codec import Refused, encode_dead_letter
@@ -21,6 +22,7 @@ class _Kind:
     told: float
     level: int
     line: str
+    event: dict[str, Any] | None
     count: int = 0
 
 
@@ -37,14 +39,14 @@ class Summed:
         self._log, self._period, self._clock = log, period, clock
         self._kinds: dict[Hashable, _Kind] = {}
 
-    def say(self, level: int, kind: Hashable, line: str) -> None:
-        """Log the line, or count it."""
+    def say(self, level: int, kind: Hashable, line: str, event: dict[str, Any] | None = None) -> None:
+        """Log the line, or count it; `event`: of the line (`LogEvent.of`)."""
         line_kind = self._kinds.get(kind)
         if line_kind is None:
-            self._kinds[kind] = _Kind(self._clock(), level, line)
-            self._log.log(level, "%s", line)
+            self._kinds[kind] = _Kind(self._clock(), level, line, event)
+            self._log.log(level, "%s", line, extra=event)
             return
-        line_kind.level, line_kind.line = level, line
+        line_kind.level, line_kind.line, line_kind.event = level, line, event
         line_kind.count += 1
         if self._clock() - line_kind.told >= self._period:
             self._tell(line_kind)
@@ -72,7 +74,8 @@ class Summed:
     def _tell(self, known: _Kind) -> None:
         now = self._clock()
         seconds = now - known.told
-        self._log.log(known.level, "%s (%d more in %.0f s)", known.line, known.count, seconds)
+        text = "%s (%d more in %.0f s)"
+        self._log.log(known.level, text, known.line, known.count, seconds, extra=known.event)
         known.told, known.count = now, 0
 
 

@@ -15,6 +15,7 @@ from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
 from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.actions import Action, Ended, Loop, ProcessWorld
 from streams.runtime.process import (
@@ -128,7 +129,8 @@ class KafkaProcess:
         begins_again = isinstance(error, BEGINS_AGAIN)
         if len(self._runners) > 1 and not begins_again:
             level = logging.INFO if is_orderly(error) else logging.ERROR
-            self._log.log(level, "%s %s has ended: %s", self._whose, name, str(error))
+            extra = LogEvent.ENDED.of(node=name)
+            self._log.log(level, "%s %s has ended: %s", self._whose, name, str(error), extra=extra)
         if begins_again or len(self._errors) == len(self._runners):
             self._loop.stop()
 

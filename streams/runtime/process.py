@@ -14,6 +14,7 @@ from sdnotify import SystemdNotifier  # type: ignore[import-untyped] # it ships 
 
 from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
+from streams.log_events import LogEvent
 from streams.mesh.user_code import interrupt
 
 # Checks that the parts of a process still run, independently of its brokers and its data.
@@ -91,7 +92,7 @@ class Liveness:
     def _say(self, name: str, reason: str) -> str:
         if name not in self._said:
             self._said.add(name)
-            self._log.error("%s: the process must be restarted", reason)
+            self._log.error("%s: the process must be restarted", reason, extra=LogEvent.STALLED.of())
         return reason
 
 
@@ -275,7 +276,8 @@ def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut meanwhile
-            LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
+            text = str(away)  # a kind is a text
+            LOGGER.warning("waiting for the broker: %s", text, extra=LogEvent.BROKER_AWAY.of())
             stop.asked.wait(AGAIN)
     raise ProcessStopped
 

@@ -15,6 +15,7 @@ from nodes.checks import up_to_digits
 from streams.ledger import Reuse, promises_of
 from streams.local.results import Summary
 from streams.local.scoring import Score
+from streams.log_events import LogEvent
 from streams.mesh.file import AnyFile
 from streams.records.decoder import FileLabelCounts
 from streams.terminal.text import counted, listed, promises
@@ -290,7 +291,7 @@ def shown(most: int | None) -> Iterator[Tell]:
 
 def logged(log: logging.Logger, most: int | None) -> Tell:
     """Return a function that logs the progress of up to `most` lines, every `PERIOD` seconds."""
-    return _seldom(lambda held, bad: log.info("%s", _line(held, most, bad)), PERIOD)
+    return _seldom(lambda held, bad: log.info("%s", _line(held, most, bad), extra=LogEvent.FED.of()), PERIOD)
 
 
 def _seldom(tell: Tell, period: float) -> Tell:

@@ -25,6 +25,7 @@ from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.errors import Cure, cure
 from streams.bus.registry import SchemaRegistry
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.labels import LaterLabelsSettings
 from streams.metrics.private import LabelCounts
@@ -298,12 +299,13 @@ class LaterLabels:
 
     def _there(self) -> None:
         if not self._answers:
-            self._log.info("%s: the labels can be read again", self.settings.origin)
+            text = "%s: the labels can be read again"
+            self._log.info(text, self.settings.origin, extra=LogEvent.LABELS_BACK.of())
         self._answers = True
 
     def _away(self, reason: str) -> None:
         if self._answers:
             text = "%s: the labels cannot be read now (%s): slots by count wait, slots by time close empty"
-            self._log.warning(text, self.settings.origin, reason)
+            self._log.warning(text, self.settings.origin, reason, extra=LogEvent.LABELS_AWAY.of())
         self._answers = False
         self._changed()

@@ -19,6 +19,7 @@ from streams.bus.bus import BusError
 from streams.bus.connection import LOGGER, producer_settings
 from streams.bus.logs import Logs
 from streams.live.data.broken import Broken
+from streams.log_events import LogEvent
 from streams.mesh.errors import check_type, check_word, refused
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
@@ -49,7 +50,7 @@ class DataLetters:
         """Send the letter of a broken batch."""
         letter = {"topic": topic, "partition": partition, "offsets": [broken.first, broken.last]}
         if not self.send(topic, letter | {"reason": f"stored broken: {broken.error}"}):
-            LOGGER.warning("%s: no dead letter could be written", topic)
+            LOGGER.warning("%s: no dead letter could be written", topic, extra=LogEvent.OUTPUT_LOST.of())
 
     def send(self, topic: str, letter: Mapping[str, Any]) -> bool:
         """Send a letter on a topic of records; return whether it is on its way. From any thread.

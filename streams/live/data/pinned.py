@@ -9,6 +9,7 @@ tests/kafka/test_data_stream.py tests each override.
 
 import asyncio
 import math
+import random
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from streams.bus.connection import LOGGER, PATIENCE
 from streams.bus.preflight import no_partition
 from streams.live.data.broken import Broken, may_be_stored, read_around
 from streams.live.data.start import REFUSED
+from streams.log_events import LogEvent
 
 _PARTING = 0.3
 """Seconds that a broker is given to close the connection in order."""
@@ -38,6 +40,8 @@ _AGAIN = 0.02
 """Seconds until a fetch that has failed is tried again."""
 _LATER = 0.5
 """Seconds until a broker that is away is asked again."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+"""Seconds between attempts to connect to a broker that is away: half as much to half as much again."""
 _COUNTED = 1 << 16
 """The most records of one count, which are in memory meanwhile."""
 _ATTEMPTS = 20
@@ -399,7 +403,8 @@ class PinnedThread(AIOKafkaConsumerThread):
         if broken.last <= self._told.get(of, -1):  # a long batch is passed on in parts
             return
         self._told[of] = broken.last
-        LOGGER.warning("%s: stored records are broken, and count as malformed", of.topic)
+        text = "%s: stored records are broken, and count as malformed"
+        LOGGER.warning(text, of.topic, extra=LogEvent.RECORDS_BROKEN.of())
         self.letters.write(of.topic, of.partition, broken)
 
     def _wanted(self, of: TP) -> bool:
@@ -439,10 +444,34 @@ def wait_to_connect(service: ServiceT, client: Any, topics: Iterable[str]) -> No
                 return
 
     client.bootstrap = once_there
+    client._get_conn = _backed_off(client._get_conn)  # noqa: SLF001 # it has no setting for this
+
+
+def _backed_off(connect: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """Let attempts to connect to a broker that is away wait for each other, longer each time.
+
+    Otherwise a client makes some 30 attempts a second for as long as the broker is away.
+    """
+    pauses: dict[Any, tuple[float, float]] = {}  # by broker: the last pause, and when the next attempt is due
+
+    async def connect_when_due(node: Any, **how: Any) -> Any:
+        while (seconds := pauses.get(node, (0.0, 0.0))[1] - time.monotonic()) > 0:
+            await asyncio.sleep(seconds)
+        connection = await connect(node, **how)
+        if connection is not None:
+            pauses.pop(node, None)
+            return connection
+        pause = min(_LONGEST_PAUSE, 2 * pauses.get(node, (_FIRST_PAUSE / 2, 0.0))[0])
+        jitter = random.uniform(0.5, 1.5)  # noqa: S311 # so that not all clients come at once
+        pauses[node] = pause, time.monotonic() + jitter * pause
+        return None
+
+    return connect_when_due
 
 
 async def _wait_for_broker(topics: Iterable[str]) -> None:
-    LOGGER.warning("waiting for the broker: %s: no answer", ", ".join(topics))
+    text = "waiting for the broker: %s: no answer"
+    LOGGER.warning(text, ", ".join(topics), extra=LogEvent.BROKER_AWAY.of())
     await asyncio.sleep(_LATER)
 
 

@@ -16,6 +16,7 @@ from threading import Condition, Event, Thread
 
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.registry import SchemaRegistry
+from streams.log_events import LogEvent
 from streams.mesh.settings.node import TopicSettings
 from streams.records.avro import SchemaLookup, Schemas
 from streams.records.decoder import SchemaDecoder
@@ -151,13 +152,14 @@ class RegistryWatch:
             self._away(error)
         else:
             if not self.answers:
-                self._log.info("the schema registry answers again")
+                self._log.info("the schema registry answers again", extra=LogEvent.REGISTRY_BACK.of())
             self.answers = True
         self._due = time.monotonic() + EVERY
 
     def _away(self, error: BusError) -> None:
         if self.answers:
-            self._log.warning("%s: no records are taken in until it answers", error)
+            text = "%s: no records are taken in until it answers"
+            self._log.warning(text, error, extra=LogEvent.REGISTRY_AWAY.of())
         self.answers = False
 
     def _ask(self) -> None:

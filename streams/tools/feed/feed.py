@@ -18,6 +18,7 @@ from streams.bus.rights import feeder
 from streams.collaboration.file import CollaborationFile
 from streams.collaboration.passes import fixed_sets
 from streams.collaboration.rights import owner_feeder
+from streams.log_events import LogEvent
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
@@ -454,9 +455,8 @@ def write(
     lines, waiting = Lines(source, topic.largest), Interruptible(stop)
     if topic.held.others:
         foreign = counted(topic.held.others, "record")
-        LOGGER.warning(
-            "%s: holds %s of others; goes on after line %s", topic.name, foreign, f"{topic.line:,}"
-        )
+        text = "%s: holds %s of others; goes on after line %s"
+        LOGGER.warning(text, topic.name, foreign, f"{topic.line:,}", extra=LogEvent.FED.of())
     with waiting, figures.reading(live=True):
         letters = _skip(lines, topic)
     lines_left = None if source.most is None else max(0, source.most - topic.line)

@@ -38,6 +38,7 @@ from streams.bus.connection import LOGGER, PATIENCE, consumer_settings, producer
 from streams.bus.errors import Cure, bus_error, cure, lacking
 from streams.bus.registry import SchemaRegistry
 from streams.codec.topics import score_letters
+from streams.log_events import LogEvent
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.node import TopicSettings
 from streams.records.avro import SchemaLookup, Schemas
@@ -137,7 +138,7 @@ class SchemaFetcher:
             self._away(error)
             return False
         if not self._answers:
-            LOGGER.warning("the schema registry answers again")
+            LOGGER.warning("the schema registry answers again", extra=LogEvent.REGISTRY_BACK.of())
         self._answers = True
         return True
 
@@ -147,7 +148,8 @@ class SchemaFetcher:
 
     def _away(self, error: BusError) -> None:
         if self._answers:
-            LOGGER.warning("%s: messages of new schemas wait until it answers", error)
+            text = "%s: messages of new schemas wait until it answers"
+            LOGGER.warning(text, error, extra=LogEvent.REGISTRY_AWAY.of())
         self._answers = False
 
 
@@ -234,7 +236,8 @@ class ScoreProcessor:
             for producer in self._producers:
                 self._retried(partial(producer.init_transactions, PATIENCE))
         while self._models.newest() is None and not self._stop.asked.is_set():
-            LOGGER.warning("%s waits for a model: there is no decision yet", self._route.input)
+            text = "%s waits for a model: there is no decision yet"
+            LOGGER.warning(text, self._route.input, extra=LogEvent.WAITS_FOR_MODEL.of())
             self._turn()
             self._stop.asked.wait(WAIT)
         self._consumer.subscribe([self._route.input], on_revoke=self._give_back, on_lost=self._give_back)
@@ -400,7 +403,7 @@ class ScoreProcessor:
         topic, cause = self._refused or (self._route.output, error)
         if cause.code() in _REFUSED_AGAIN:
             raise self._failed(cause, topic)
-        LOGGER.warning("scores are written again: %s", cause.str())
+        LOGGER.warning("scores are written again: %s", cause.str(), extra=LogEvent.SENT_AGAIN.of())
 
     def _abort(self) -> bool:
         """Abort the transaction. Return whether the producer can begin another one."""
