@@ -17,7 +17,16 @@ from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.text import counted, protection
 from streams.tools.tuning.forecasting import RUNS, Estimate, estimate
-from streams.tools.tuning.signals import BALANCED, SIGNAL_RUNS, SIGNALS, SignalTable, by_signal, no_better
+from streams.tools.tuning.signals import (
+    BALANCED,
+    MIDDLING,
+    SIGNAL_RUNS,
+    SIGNALS,
+    SignalTable,
+    by_signal,
+    no_better,
+    records_needed,
+)
 
 EstimateOption = Annotated[
     bool, typer.Option("--estimate", help="Also estimate what it would reach, from runs on made-up records.")
@@ -101,7 +110,9 @@ def estimate_facts(file: MeshFile, rounds: int | None, supposed: EstimateOptions
     if file.mesh.loss.signed:
         positive = BALANCED if supposed.positive is None else supposed.positive
         table = by_signal(file, rounds=rounds, records=supposed.records, positive=positive)
-        return list(table_in_words(file, table))
+        middling = next(row for row in table.rows if row.signal == MIDDLING)
+        needed = _needed(file, rounds, positive) if middling.is_a_guess and positive != BALANCED else ()
+        return [*table_in_words(file, table), *needed]
     if supposed.positive is not None:
         raise UsageError(f"--positive: is for losses of two classes, not for {file.mesh.loss}")
     if supposed.records is not None:
@@ -115,6 +126,16 @@ def at_a_glance(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     signals = no_better(file, rounds)
     if signals:
         yield "warning" if set(signals) == set(SIGNALS) else "guessing", guess_in_words(signals)
+    if MIDDLING in signals:
+        yield from _needed(file, rounds, BALANCED)
+
+
+def _needed(file: MeshFile, rounds: int | None, positive: float) -> Iterator[Fact]:
+    """Yield how many records a middling signal needs, as far as it is known."""
+    needed = records_needed(file, rounds, positive)
+    if needed is not None:
+        share = "" if positive == BALANCED else f" of which {100 * positive:.3g} % are positive"
+        yield "", f"a middling signal needs at least about {needed:,} records a node{share}"
 
 
 def guess_in_words(signals: tuple[str, ...]) -> str:

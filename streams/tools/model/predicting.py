@@ -196,6 +196,9 @@ def check_fits(
     the same order. They may have other names.
     """
     loss, dimension, width = file.model.loss, file.model.loss_dimension, settings.record.width
+    if file.schema is not None and not file.schema.width:
+        text = "has no features: its mesh has public places, which a model does not hold"
+        raise file.refuse(("source", "schema"), text)
     if loss.own is None and loss.decisions_per_feature * width != dimension:
         classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
         text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"

@@ -37,6 +37,7 @@ from topology.keyed import generator
 
 SIGNALS = {"weak": 0.6, "middling": 0.75, "strong": 0.9}
 """The largest AUC that a line reaches, by the word for it."""
+MIDDLING = "middling"
 POOLS, RUNS_OF_A_POOL = 5, 4
 """The number of sets of made-up records, each with a direction of its own, and of runs on each."""
 SIGNAL_RUNS = POOLS * RUNS_OF_A_POOL
@@ -46,6 +47,7 @@ _CLEAR_RUNS = 2
 _MOST_NUMBERS = 30_000_000  # of features that a run reads: half a minute for all runs
 _AT_ONCE = 8_000_000  # the numbers of a slot of all runs at once, 64 MB
 _POSITIVES, _LEAST_RECORDS = 1_000, 20_000  # of made-up records
+_MOST_MADE_UP = 20_000_000  # numbers, 160 MB; of a rare class there are then fewer
 _TESTED = 2_000  # records of each class
 _GLANCED_RECORDS, _GLANCED_FEATURES = 4_000, 1_000
 _QUANTILES = 2_000
@@ -125,7 +127,7 @@ def by_signal(
         _row(file, signal, best, records=learnt, positive=positive, seed=seed)
         for signal, best in signals.items()
     )
-    pilot, _ = made_up_by_signal(file, seed, SIGNALS["middling"], positive)
+    pilot, _ = made_up_by_signal(file, seed, SIGNALS[MIDDLING], positive)
     noise = noise_over_signal(file, pilot)
     return SignalTable(
         rows, positive, simulated, planned, learnt, schema_node(file), noise, is_known=is_known
@@ -141,6 +143,36 @@ def no_better(file: MeshFile, rounds: int | None = None, seed: int = 1) -> tuple
     this is known: for a loss of two classes, a run with an end, noise on gradients or sums, one epsilon, and
     one loss and x_1 of no choice.
     """
+    planned = _planned(file, rounds)
+    if planned is None:
+        return ()
+    return tuple(
+        signal for signal, best in SIGNALS.items() if _least_auc(file, best, planned, seed, BALANCED) <= 0.5
+    )
+
+
+def records_needed(
+    file: MeshFile, rounds: int | None = None, positive: float = BALANCED, seed: int = 1
+) -> int | None:
+    """Return how many records a node needs at least, for a middling signal to beat guessing.
+
+    As for `no_better`: with so many, each draw of the noise beats it, were there no error of sampling. It is
+    found by doubling: with more records a slot in a run of one slot, with more rounds in another run. None if
+    it is not known, or above 2^30 times the records that are planned. With a rare class it is known of sums
+    alone: a gradient at the first decision tells first how rare the class is.
+    """
+    planned = _planned(file, rounds)
+    is_sum = isinstance(file.resolved.algorithm, RunningMeans)
+    if planned is None or (positive != BALANCED and not is_sum):
+        return None
+    for doublings in range(31):
+        if _least_auc(file, SIGNALS[MIDDLING], planned, seed, positive, 2**doublings) > 0.5:
+            return planned * file.mesh.slots.size << doublings
+    return None
+
+
+def _planned(file: MeshFile, rounds: int | None) -> int | None:
+    """Return the rounds of a run whose signal and noise are known before it; None of any other."""
     mesh, privacy = file.mesh, file.mesh.privacy
     planned = rounds or mesh.rounds
     if planned is None and mesh.rule is not None and mesh.rule.records is not None:
@@ -149,16 +181,14 @@ def no_better(file: MeshFile, rounds: int | None = None, seed: int = 1) -> tuple
     grows = growing_epsilon(privacy.epsilon, mesh.slots.size) is not None
     has_own = bool(file.with_own_loss) or mesh.algorithm.x_1 is not None
     if planned is None or not is_noisy or grows or has_own or mesh.dimension > _GLANCED_FEATURES:
-        return ()
-    if not mesh.loss.signed:
-        return ()
-    return tuple(signal for signal, best in SIGNALS.items() if _least_auc(file, best, planned, seed) <= 0.5)
+        return None
+    return planned if mesh.loss.signed else None
 
 
-def _least_auc(file: MeshFile, best: float, rounds: int, seed: int) -> float:
-    """Return the least AUC of `SIGNAL_RUNS` draws of the noise."""
+def _least_auc(file: MeshFile, best: float, rounds: int, seed: int, positive: float, times: int = 1) -> float:
+    """Return the least AUC of `SIGNAL_RUNS` draws of the noise, with so many `times` the records."""
     resolved, mesh, algorithm = file.resolved, file.mesh, file.resolved.algorithm
-    pilot, (features, labels) = made_up_by_signal(file, seed, best, BALANCED, _GLANCED_RECORDS)
+    pilot, (features, labels) = made_up_by_signal(file, seed, best, positive, _GLANCED_RECORDS)
     if isinstance(algorithm, RunningMeans):
         sums = ClassSums(mesh.columns, 2, "l2", signed=mesh.algorithm.signed)
         present = np.ones(pilot.labels.shape, np.bool_)
@@ -172,7 +202,7 @@ def _least_auc(file: MeshFile, best: float, rounds: int, seed: int) -> float:
     else:
         means = -mean_gradient(resolved, pilot)
         deviation = resolved.lasting_length(mesh.privacy) / math.sqrt(means.size * rounds)
-    deviation /= math.sqrt(len(mesh.nodes))
+    deviation /= math.sqrt(len(mesh.nodes)) * (times if rounds == 1 else math.sqrt(times))
     noise = generator("no better", seed).standard_normal((SIGNAL_RUNS, means.size))
     noisy = means + deviation * noise
     if isinstance(algorithm, RunningMeans):
@@ -214,7 +244,8 @@ def made_up_by_signal(
     """
     mesh, name = file.mesh, schema_node(file)
     random = generator("signal", seed)
-    records = 2 * max(least, math.ceil(_POSITIVES / min(positive, 1.0 - positive)))
+    by_rate = math.ceil(_POSITIVES / min(positive, 1.0 - positive))
+    records = 2 * max(least, min(by_rate, _MOST_MADE_UP // max(1, mesh.loss_dimension)))
     source = None if name is None else file.owns[name].source
     features = (
         features_by(source.record, records, random)

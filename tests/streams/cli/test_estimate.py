@@ -11,7 +11,14 @@ from nodes.alone import logistic
 from streams.cli.plan import guess_in_words
 from streams.mesh.file import load
 from streams.tools.tuning import signals
-from streams.tools.tuning.signals import SIGNALS, by_signal, chances_of, made_up_by_signal, no_better
+from streams.tools.tuning.signals import (
+    SIGNALS,
+    by_signal,
+    chances_of,
+    made_up_by_signal,
+    no_better,
+    records_needed,
+)
 from tests.support.meshes.classes import CORRELATED, MOMENTS, SUMS, tree_of
 from tests.support.meshes.files import changed, written
 
@@ -117,6 +124,42 @@ def test_a_plan_says_up_to_which_signal_a_run_may_be_a_guess(call, tmp_path):
     assert guess_in_words(("weak", "middling")) == f"where a line reaches an AUC of 0.75 at best, {words}"
     assert said[80] == [f"where a line reaches an AUC of 0.60 at best, {words}"]
     assert said[2_000] == []
+
+
+def test_the_records_needed_follow_the_noise_and_are_said_with_the_guess(call, tmp_path):
+    """Noise is 1/epsilon long. In one slot it is shared by its records, over rounds by their square root."""
+    for rounds, power in ((1, 1), (40, 2)):
+        needed = []
+        for epsilon in (0.02, 0.002):
+            tree = yaml.safe_load(classifying(tmp_path, epsilon=epsilon).read_text())
+            tree["mesh"]["rounds"] = rounds
+            tree["mesh"]["slots"]["size"] = 2_000 // rounds
+            path = written(tmp_path, tree)
+            needed.append(records_needed(load(path)))
+        assert 10**power / 2 <= needed[1] / needed[0] <= 10**power * 2
+        assert needed[0] % 2_000 == 0
+        line = f"a middling signal needs at least about {needed[1]:,} records a node"
+        assert line in call("plan", path).out
+    enough = load(classifying(tmp_path, epsilon=10))
+    assert records_needed(enough) == 2_000  # the run's own
+    assert records_needed(load(written(tmp_path, changed()))) is None
+
+
+def test_runs_with_the_records_that_are_needed_may_beat_guessing_and_with_a_quarter_may_not(tmp_path):
+    tree = yaml.safe_load(classifying(tmp_path, epsilon=0.02).read_text())
+    tree["mesh"] |= {"rounds": 1, "slots": {"by": "count", "size": 2_000}}
+    needed = records_needed(load(written(tmp_path, tree)))
+    lows = []
+    for records in (needed // 4, 8 * needed):
+        tree["mesh"]["slots"]["size"] = records
+        lows.append(by_signal(load(written(tmp_path, tree))).rows[1].low)
+    assert lows[0] < 0.5 < lows[1]
+
+
+def test_more_records_are_needed_where_a_class_is_rare(tmp_path):
+    file = load(written(tmp_path, tree_of(tmp_path, SUMS | {"privacy": SUMS["privacy"] | {"epsilon": 0.05}})))
+    assert records_needed(file, positive=0.01) > 4 * records_needed(file)
+    assert records_needed(load(classifying(tmp_path, epsilon=0.02)), positive=0.01) is None
 
 
 @pytest.mark.parametrize(

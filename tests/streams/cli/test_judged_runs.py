@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -58,6 +59,48 @@ def payments(folder, *, records, rate, signal, merchants=0, mechanism="laplace",
     path = folder / "payments.yaml"
     path.write_text(text)
     return path
+
+
+BY_RULE = """
+mesh:
+  name: payments
+  run: run-1
+  rule: {rule}
+  nodes: [a, b, c]
+  features:
+    features:
+      amount: {{bounds: [0, 10]}}
+      night: {{bounds: [0, 1]}}
+      merchant: {{hashed: 250}}
+    intercept: outside
+    norm: 1
+    label: {{column: fraud, positive: "1", negative: "0"}}
+  loss: hinge
+  privacy: {{epsilon: 1, delta: 1.0e-6, noise: simulated}}
+  topology: {{graph: complete}}
+nodes:
+  a: {{source: {{kind: csv, path: a.csv}}}}
+  b: {{source: {{kind: csv, path: b.csv}}}}
+  c: {{source: {{kind: csv, path: c.csv}}}}
+"""
+
+
+@pytest.mark.slow
+def test_fraud_is_called_too_rare_before_the_run_and_ten_times_as_much_is_not(call, tmp_path):
+    """30 positives a bank, for 252 numbers to learn."""
+    rule = {"version": 1, "records": 10_000, "members": 3}
+    text = "nothing beats guessing at these settings"
+    plans = {}
+    for rate in (0.003, 0.03):
+        path = payments(tmp_path, records=10_000, rate=rate, signal=1.0)
+        path.write_text(BY_RULE.format(rule=json.dumps(rule)))
+        plans[rate] = call("plan", path, "--estimate", "--positive", rate)
+        assert (plans[rate].code, plans[rate].err) == (0, "")
+    assert text in plans[0.003].out
+    needs = r"a middling signal needs at least about ([\d,]+) records a node of which 0\.3 % are positive"
+    assert int(re.search(needs, plans[0.003].out)[1].replace(",", "")) > 20_000
+    assert text not in plans[0.03].out
+    assert all(": better than guessing: AUC " in line for line in verdicts(call("run", path)))
 
 
 def verdicts(outcome):
