@@ -40,6 +40,7 @@ def start_logging(*, json: bool, level: str) -> None:
     quiet = logging.ERROR if level == "error" else logging.WARNING
     logging.basicConfig(handlers=[handler], level=quiet, force=True)
     logging.getLogger(_OURS).setLevel(level.upper())
+    _run.clear()
     logging.raiseExceptions = False  # otherwise a line that cannot be formatted is printed with its arguments
 
 

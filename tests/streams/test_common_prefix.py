@@ -55,7 +55,9 @@ def test_rights_are_of_one_node_of_one_run_alone():
 def test_no_process_of_up_writes_to_the_log_of_another(tmp_path):
     file, options = file_of(tmp_path), Options(tmp_path)
     everything = [programs.scheduler(file, None)]
-    everything += [one for _, one in (*programs.nodes(file, options, None), *programs.feeders(file, options))]
+    everything += [
+        one for _, one in (*programs.nodes(file, options, None), *programs.feeders(file, options, None))
+    ]
     assert (
         len({StateFolder(tmp_path).log(one.label) for one in everything})
         == len(everything)

@@ -291,7 +291,9 @@ def test_up_hands_on_what_is_allowed(code, tmp_path, monkeypatch):
     loss, source = f"{code}:Loss", f"{code}:Source"
     write_mesh(tmp_path, loss, source, brokers=True)
     file, options = load(tmp_path / "mesh.yaml", code=[loss, source]), Options(tmp_path / "state")
-    made = [program for _, program in nodes(file, options, None)] + [one for _, one in feeders(file, options)]
+    made = [program for _, program in nodes(file, options, None)] + [
+        one for _, one in feeders(file, options, None)
+    ]
     assert len(made) == 6
     for program in made:
         assert {f"--code={loss}", f"--code={source}"} < set(program.arguments)
