@@ -171,7 +171,8 @@ def person(
         raise file.refuse(("mesh", "privacy", "epsilon"), text)
     plain = replace(file, mesh=file.mesh.without_unit())
     bounded = file.resolved.node(name).mechanism
-    persons = person_subjects(plain.resolved.node(name).mechanism, bounded, file.mesh.unit)
+    unit, rounds = file.mesh.unit, file.mesh.rounds
+    persons = person_subjects(plain.resolved.node(name).mechanism, bounded, unit, rounds)
     confidence_each, sound = 1 - (1 - confidence) / len(persons), True
     for subject in persons:
         count = runs or subject.runs

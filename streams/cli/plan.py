@@ -15,7 +15,7 @@ from streams.records.slot_feed import MOST_COUNTED
 from streams.records.sources import record_count
 from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
-from streams.terminal.text import counted, protection
+from streams.terminal.text import counted, noisy_subject, protection
 from streams.tools.tuning.forecasting import RUNS, Estimate, estimate
 from streams.tools.tuning.signals import (
     BALANCED,
@@ -142,7 +142,7 @@ def guess_in_words(signals: tuple[str, ...]) -> str:
     """Return the sentence on the signals, at least one, at which a run may be no better than guessing."""
     best, cure = f"{max(SIGNALS[signal] for signal in signals):.2f}", "more records or a larger epsilon helps"
     if set(signals) == set(SIGNALS):
-        beginning = "nothing beats guessing at these settings: even where a line reaches an AUC of"
+        beginning = "no run surely beats guessing at these settings: even where a line reaches an AUC of"
         return f"{beginning} {best}, one run in twenty is no better than a guess; {cure}"
     return (
         f"where a line reaches an AUC of {best} at best, one run in twenty is no better than a guess; {cure}"
@@ -216,7 +216,8 @@ def _how(file: MeshFile, like: str | None, rounds: int, planned: int | None, rec
     nodes = file.mesh.nodes
     differ = any(node.model_fields_set for node in nodes.values())
     shared = ", the shared privacy settings at every node" if differ else ""
-    yield "", f"{counted(len(nodes), 'node')}, {learnt}, {protection(file.mesh.privacy)}{shared}"
+    protected = protection(file.mesh.privacy, noisy_subject(file.mesh))
+    yield "", f"{counted(len(nodes), 'node')}, {learnt}, {protected}{shared}"
 
 
 def _noise(ratio: float | None) -> Iterator[Fact]:

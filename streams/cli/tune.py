@@ -16,7 +16,7 @@ from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.report import progress_bar, say, table
-from streams.terminal.text import counted, left_out, protection
+from streams.terminal.text import counted, left_out, noisy_subject, protection
 from streams.tools.tuning.pilot import (
     AloneScore,
     Pilot,
@@ -196,10 +196,10 @@ def guessing(fresh: Measured, *, by_auc: bool) -> str:
 
 def no_better(file: MeshFile, records: int, fresh: Measured, *, by_auc: bool) -> str:
     """Return the sentence that nothing is better than guessing."""
-    guess = guessing(fresh, by_auc=by_auc)
+    guess, protected = guessing(fresh, by_auc=by_auc), protection(file.mesh.privacy, noisy_subject(file.mesh))
     return (
         f"Nothing better than guessing ({guess}) was tried, with {counted(records, 'record')} a node and "
-        f"{protection(file.mesh.privacy)}: the best has {in_fresh_runs(fresh, by_auc=by_auc)}."
+        f"{protected}: the best has {in_fresh_runs(fresh, by_auc=by_auc)}."
     )
 
 

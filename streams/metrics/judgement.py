@@ -81,8 +81,9 @@ def _against_alone(gain: Interval, task: Task) -> Iterator[str]:
         return
     measure = {Task.TWO: "AUC", Task.CLASSES: "accuracy", Task.NUMBERS: "error"}[task]
     better = {1: "better", 0: "no better", -1: "worse"}[side]
-    sign = -1.0 if task is Task.NUMBERS else 1.0
-    yield f"{better} than a model without noise of its own records alone ({measure} {sign * gain.value:+.4g})"
+    higher = gain.value >= 0.0 if task is not Task.NUMBERS else gain.value < 0.0
+    difference = f"{measure} {abs(gain.value):.4g} {'higher' if higher else 'lower'}"
+    yield f"{better} than a model without noise of its own records alone ({difference})"
 
 
 def _words(cause: Cause, facts: Facts) -> str:

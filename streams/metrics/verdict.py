@@ -41,7 +41,7 @@ MOST_FITTED = 1 << 22
 class Basis(StrEnum):
     """The records that a verdict rests on."""
 
-    KEPT_BACK = "records that were kept back"
+    KEPT_BACK = "records that it never learnt from"
     OWN = "the records that it learnt from"
     BEFORE = "records before they were learnt from"
 

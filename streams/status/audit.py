@@ -498,15 +498,20 @@ class PersonSubject(NamedTuple):
         return max(_LEAST_DRAWS, min(PERSON_RUNS, _WORK // cost))
 
 
-def person_subjects(plain: Mechanism, of_unit: Mechanism | None, unit: Unit | None) -> list[PersonSubject]:
+def person_subjects(
+    plain: Mechanism, of_unit: Mechanism | None, unit: Unit | None, rounds: int | None
+) -> list[PersonSubject]:
     """Return the persons to audit: one without a unit, one with the file's unit, and the control.
 
-    `plain` is the mechanism of the file without its unit, `of_unit` that with it.
+    `plain` is the mechanism of the file without its unit, `of_unit` that with it. Without a unit a person has
+    a record in each of 100 rounds, or in each of the run's `rounds`, if these are fewer.
     """
     bare = plain.audited
     if bare is None:
         return []
-    unbounded = PersonSubject(f"a person with {PERSON_RECORDS} records, and no unit", bare, PERSON_RECORDS, 1)
+    records = PERSON_RECORDS if rounds is None else min(PERSON_RECORDS, rounds)
+    in_words = "1 record" if records == 1 else f"{records} records"
+    unbounded = PersonSubject(f"a person with {in_words}, one a round, and no unit", bare, records, 1)
     control = PersonSubject("the control: one record, and no unit", bare, 1, 1)
     bounded = None if of_unit is None else of_unit.audited
     if bounded is None or unit is None:

@@ -127,9 +127,14 @@ def withheld(file: MeshFile) -> list[str]:
 
 
 def _privacy(mesh: MeshSettings) -> str:
-    subject = mesh.algorithm.name if mesh.algorithm.alone else _subject(mesh)
+    subject = noisy_subject(mesh)
     kinds = list(dict.fromkeys(protection(mesh.privacy_of(name), subject) for name in mesh.nodes))
     return kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds of privacy"
+
+
+def noisy_subject(mesh: MeshSettings) -> str | None:
+    """Return what the mesh's noise is on, for `protection`."""
+    return mesh.algorithm.name if mesh.algorithm.alone else _subject(mesh)
 
 
 _SCALES = {

@@ -62,7 +62,7 @@ def test_card_payments(tmp_path, predicted):
     verdicts = {
         name: json.loads((tmp_path / "state" / f"{name}.verdict").read_text()) for name in (keeper, *others)
     }
-    assert verdicts[keeper]["basis"] == "records that were kept back"
+    assert verdicts[keeper]["basis"] == "records that it never learnt from"
     assert all(verdicts[name]["basis"] == "the records that it learnt from" for name in others)
     learnt = verdicts[keeper]["facts"]["records"]
     assert learnt + verdicts[keeper]["closing"]["records"] == verdicts[others[0]]["facts"]["records"]

@@ -294,10 +294,13 @@ def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
 
 
 def check_one_loss(file: AnyFile) -> None:
-    """Raise UsageError if nodes have losses of their own, or if units are protected.
+    """Raise UsageError if nodes have losses of their own, if units are protected, or places are public.
 
-    Trials run all nodes with one loss, and count every record.
+    Trials run all nodes with one loss and a step of its own, and count every record.
     """
+    if getattr(file.mesh, "public_places", False):
+        text = "trials run algorithms with a step of their own: must not be given"
+        raise UsageError(f"{file.path}: mesh.algorithm.curvature: {text}")
     if getattr(file.mesh, "unit", None) is not None:
         text = "trials count every record, as if no unit bounded them: must be a file without a unit"
         raise UsageError(f"{file.path}: mesh.privacy.unit: {text}")

@@ -1,5 +1,7 @@
 """`mirrormesh audit person`: three persons with a unit, two without; refusals are one line."""
 
+import re
+
 import pytest
 
 from tests.streams.mesh.test_unit import written
@@ -21,7 +23,7 @@ def test_with_a_unit_and_without_one(person):
     text = " ".join(outcome.out.split())
     assert "whom the unit who bounds to 2 rounds, 10 apart" in text
     assert text.count("claim: 1, stated: not refuted") == 2
-    assert "claim: 100, what follows: not refuted" in text
+    assert "claim: 20, what follows: not refuted" in text
     assert "This is a demonstration: it cannot see that a person is in one round too many" in text
     bare = person("--runs", "100", "--confidence", "0.999999999", none=(f", unit: {{{UNIT}}}", ""))
     assert bare.code == 0
@@ -29,8 +31,18 @@ def test_with_a_unit_and_without_one(person):
     assert "No unit is named (mesh.privacy.unit)" in " ".join(bare.out.split())
 
 
+def test_a_person_has_no_more_records_than_there_are_rounds(call, tmp_path):
+    path = tmp_path / "mesh.yaml"
+    assert call("init", path).code == 0
+    text = " ".join(call("audit", "person", path, "--runs", "100").out.split())
+    assert "person: a person with 1 record, one a round, and no unit" in text
+    claims = re.findall(r"claim: (\S+)", text)
+    assert len(claims) == 2
+    assert claims[0] == claims[1]  # that of one record
+
+
 def test_a_person_with_100_records_and_no_unit_is_at_the_ceiling(person):
-    text = " ".join(person("b").out.split())
+    text = " ".join(person("b", rounds="100", unit="column: who, records: 10, apart: 10").out.split())
     assert float(text.split("epsilon is at least ")[1].split(" ")[0]) > 5  # certain, but for 1 in 10^20
 
 

@@ -29,7 +29,7 @@ SCHEMA = {
     "label": {"column": "income", "positive": ["high"]},
 }
 
-NOTHING = "nothing beats guessing at these settings: even where a line reaches an AUC of 0.90"
+NOTHING = "no run surely beats guessing at these settings: even where a line reaches an AUC of 0.90"
 
 
 def classifying(folder, loss="logistic", epsilon=1.0, **mesh):
@@ -289,6 +289,14 @@ def test_every_mechanism_has_an_estimate(tmp_path, privacy):
     assert all(0.2 < row.low <= row.high < 1 for row in found.rows)
     assert (found.noise is None) == (privacy["mechanism"] == "none")
     assert found.noise is None or found.noise > 0
+
+
+def test_a_mesh_of_public_places_has_no_estimate(call, tmp_path):
+    path = tmp_path / "uwb.yaml"
+    assert call("init", "--example", "uwb", path).code == 0
+    refused = call("plan", path, "--estimate")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "mesh.algorithm.curvature: trials run algorithms with a step of their own" in refused.err
 
 
 def test_a_moving_target_is_estimated_by_its_loss(call, tmp_path):

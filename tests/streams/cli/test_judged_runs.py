@@ -89,7 +89,7 @@ nodes:
 def test_fraud_is_called_too_rare_before_the_run_and_ten_times_as_much_is_not(call, tmp_path):
     """30 positives a bank, for 252 numbers to learn."""
     rule = {"version": 1, "records": 10_000, "members": 3}
-    text = "nothing beats guessing at these settings"
+    text = "no run surely beats guessing at these settings"
     plans = {}
     for rate in (0.003, 0.03):
         path = payments(tmp_path, records=10_000, rate=rate, signal=1.0)
@@ -193,6 +193,8 @@ def test_records_that_are_held_out_decide_in_run_and_predict(call, tmp_path, sig
     assert len(lines) == 2
     assert ("Learnt" in ran.out) == (words == "better than guessing")
     assert "ean of the nodes' last decisions: (" in ran.out
-    assert all(f": {words}: AUC " in line and "on records that were kept back" in line for line in lines)
+    assert all(
+        f": {words}: AUC " in line and "on records that it never learnt from" in line for line in lines
+    )
     outcome = call("predict", tmp_path / "out" / "model.json", tmp_path / "c.csv", "--output", "p.csv")
     assert f"Verdict on the model: {words}: AUC " in outcome.out + outcome.err

@@ -65,7 +65,8 @@ def test_two_records_say_nothing():
 def test_the_rival_at_home_is_told():
     at_home = ran(score(), RIGHT + np.array([0.0, 0.0, 3.0]), 10, size=200)
     assert at_home.alone.side_of(0.0) == -1
-    assert "worse than a model without noise of its own records alone (AUC -0." in judged(at_home)
+    assert "worse than a model without noise of its own records alone (AUC 0." in judged(at_home)
+    assert " lower)" in judged(at_home)
     few = ran(score(), RIGHT, 10, size=3)  # so few that the mesh knows better
     assert few.alone.value > 0.0
     assert "no better than a model" in judged(ran(score(), RIGHT, 10, size=100))
@@ -78,7 +79,7 @@ def test_records_that_were_kept_back_decide():
     verdict = ran(scores, RIGHT)
     assert verdict.basis is Basis.KEPT_BACK
     assert verdict.closing.auc == area(kept_back.features @ RIGHT, kept_back.labels > 0.0)
-    assert "on records that were kept back" in judged(verdict)
+    assert "on records that it never learnt from" in judged(verdict)
     assert "flatter" not in judged(verdict)
 
 
